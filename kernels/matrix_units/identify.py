@@ -2,7 +2,7 @@
 
 The answers to "order" select the shapes of a rule: how many products are summed at once, in which order, and whether
 c is among them. Each parameter is then tried at every value, and those are left whose definition gives all answers.
-Nothing is read from an answer by hand, so a rule is found only if it explains every one; "check" is not used before.
+Nothing is read from an answer by hand, so a rule is found only if it explains every one; "check" decides at last.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ class Found(NamedTuple):
 def identify(name: str, answers: dict[str, dict[str, str]]) -> Found:
     """The rule for a format (a key of `RANGES`) from answers to `probes`, by type of results.
 
-    Raises ValueError if no rule gives them, which names the probes that the nearest one misses.
+    Raises ValueError if no rule gives them, which names the probes that each shape misses.
     """
     main = next(result for result in ("float32", "bfloat16", "float16") if result in answers)
     asked = _Asked(name, main, answers[main])
+    halves = _Asked(name, "float16", answers["float16"]) if main != "float16" and "float16" in answers else None
     shapes = list(_shapes(asked))
     if not shapes:
         raise ValueError(f"identify(): answers for {name} must be those of a known kind of sum, got another order")
-    missed = ""
+    missed = []
     for rule, promote in shapes:
-        left, lost_by = _eliminate(asked, _variants(rule), promote)
-        if left and (halves := answers.get("float16") if main != "float16" else None):
-            left, lost_by = _of_halves(_Asked(name, "float16", halves), left, promote)
-        if not left:
-            missed = missed or f"{type(rule).__name__} of {rule.length}, by {lost_by}"
+        try:
+            left = _remaining(asked, halves, rule, promote)
+        except _Unexplained as group:
+            missed.append(f"{type(rule).__name__} of {rule.length} misses {group}")
             continue
-        chosen = left[0]  # usual values stand first
-        wrong = asked.differences(chosen, promote, "check")
-        if not wrong:
-            promote = _restarts(asked, chosen, promote)
-            return Found(chosen, promote, tuple(_findings(asked, chosen, promote, left, shapes)))
-        missed = missed or f"{type(rule).__name__} of {rule.length}, by {wrong} of the check's dot products"
-    raise ValueError(f"identify(): answers for {name} must be those of a known rule; the nearest, {missed}, differs")
+        promote = _restarts(asked, left[0], promote)  # usual values stand first
+        return Found(left[0], promote, tuple(_findings(asked, left[0], promote, left, shapes)))
+    raise ValueError(f"identify(): answers for {name} must be those of a known rule; {', '.join(missed)}")
+
+
+class _Unexplained(Exception):
+    """No value of a shape's parameters gives the answers to this group of probes."""
 
 
 class _Asked:
@@ -166,28 +166,29 @@ def _variants(rule: Rule) -> list[Rule]:
     return [rule]
 
 
-def _eliminate(asked: _Asked, rules: list[Rule], promote: int) -> tuple[list[Rule], str]:
-    """Those that give all answers, with the least exponents that do; or none, and the group that none of them gives."""
-    for group in ("cut", "near", "wide"):
+def _remaining(asked: _Asked, halves: _Asked | None, rule: Rule, promote: int) -> list[Rule]:
+    """A shape with all values of its parameters that give all answers."""
+    left = _eliminate(asked, _variants(rule), promote, ("cut", "near", "wide"))
+    half = asked.result == "float16"
+    left = _eliminate(asked, [each for one in left for each in _with_least(one, half)], promote, ("tiny", "check"))
+    if halves is None:
+        return left
+    # sums of small numbers lose bits below the least exponent, so that it is tried from the first group on
+    both = [each for one in dict.fromkeys(map(_without_least, left)) for each in _with_least(one, True)]
+    both = _eliminate(halves, both, promote, ("cut", "near", "wide", "tiny", "check"))
+    if not isinstance(rule, Aligned | Halves):
+        return both
+    pairs = [(one, each) for one in left for each in both if _without_least(one) == _without_least(each)]
+    return [_replace_least(one, (_least_of(one)[0], _least_of(each)[1])) for one, each in pairs]
+
+
+def _eliminate(asked: _Asked, rules: list[Rule], promote: int, groups: tuple[str, ...]) -> list[Rule]:
+    """Those that give all answers of these groups. Raises `_Unexplained` with the group that none of them gives."""
+    for group in groups:
         rules = [rule for rule in rules if asked.gives(rule, promote, group)]
         if not rules:
-            return [], repr(group)
-    rules = [each for rule in rules for each in _with_least(rule, asked.result == "float16")]
-    return [rule for rule in rules if asked.gives(rule, promote, "tiny")], "'tiny'"
-
-
-def _of_halves(asked: _Asked, rules: list[Rule], promote: int) -> tuple[list[Rule], str]:
-    """Those of them whose results in float16 are right too."""
-    first, *others = {_without_least(rule): rule for rule in rules}.values()
-    left, lost_by = _eliminate(asked, [first, *others], promote)
-    if not left:
-        return [], f"{lost_by} in float16"
-    if not isinstance(left[0], Aligned | Halves):
-        return rules, ""
-    least = dict.fromkeys(_least_of(rule)[1] for rule in left)
-    both = {_without_least(rule) for rule in left}
-    rules = [rule for rule in rules if _without_least(rule) in both]
-    return [_replace_least(rule, (_least_of(rule)[0], each)) for rule in rules for each in least], ""
+            raise _Unexplained(f"'{group}' in {asked.result}")
+    return rules
 
 
 def _least_of(rule: Any) -> tuple[int, int]:

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-VERSION = 1
+VERSION = 2
 """Of the probes: answers to others cannot be read."""
 
 
@@ -144,7 +144,9 @@ class _Maker:
         for below in range(1, min(tie - self.low, 48) + 1):  # half a unit of c, and a trifle more or less
             for c in (2.0 ** (tie + bits), 2.0 ** (tie + bits) + 2.0 ** (tie + 1)):
                 for sign in (1, -1):
-                    yield self.sparse({-1: sign * c, 0: 2.0**tie, 1: sign * 2.0 ** (tie - below)})
+                    for place in (0, PLACES - 2):  # later blocks may cut c
+                        terms = {-1: sign * c, place: 2.0**tie, place + 1: sign * 2.0 ** (tie - below)}
+                        yield self.sparse(terms)
 
     def number(self, exponent: int) -> float:
         """A random number of the format with this exponent, a subnormal one below the least."""

@@ -10,7 +10,8 @@ M. Mikaitis, S. Pranesh, PeerJ Computer Science 7:e330; X. Li et al., arXiv 2403
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+import math
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -105,22 +106,15 @@ class Exact(NamedTuple):
     length: int
 
     def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Element, half: bool) -> np.ndarray:
-        from fractions import Fraction
-
-        totals = np.empty_like(c)
-        for row, (left, right, start) in enumerate(zip(a.tolist(), b.tolist(), c.tolist(), strict=True)):
-            exact = sum((Fraction(x) * Fraction(y) for x, y in zip(left, right, strict=True)), Fraction(start))
-            totals[row] = _to_odd(exact)
-        return store(totals, "rne16" if half else "rne32")
+        terms = np.concatenate([a * b, c[:, None]], 1).tolist()
+        return store(np.array([_to_odd(each) for each in terms]), "rne16" if half else "rne32")
 
 
-def _to_odd(exact: Any) -> float:
-    """A float64 from which rounding to fewer bits is the rounding of the exact value: of an inexact one's two
+def _to_odd(terms: list[float]) -> float:
+    """A float64 from which rounding to fewer bits is the rounding of the exact sum: of an inexact one's two
     neighbours, the one whose last bit is 1 (S. Boldo, G. Melquiond, IEEE Transactions on Computers 57:462)."""
-    from fractions import Fraction
-
-    nearest = float(exact)
-    error = exact - Fraction(nearest)
+    nearest = math.fsum(terms)
+    error = math.fsum([*terms, -nearest])
     if error and not np.float64(nearest).view(np.int64) & 1:
         return float(np.nextafter(nearest, np.inf if error > 0 else -np.inf))
     return nearest

@@ -55,33 +55,55 @@ def _peaks(**peaks: float) -> dict[str, float]:
 
 _HOPPER = _peaks(fp64=67, fp32=67, tf32=494.7, half=989.4, fp8=1978.9, int8=1978.9)
 _MI300 = _peaks(fp64=163.4, fp32=163.4, tf32=653.7, half=1307.4, fp8=2614.9, int8=2614.9)
+_AMD, _GOOGLE = "amd.com/en/products/accelerators/instinct", "docs.cloud.google.com/tpu/docs"
 
 DEVICES: dict[str, Device] = {
     row.name: row
     for row in (
-        Device("v100", _peaks(fp64=7.8, fp32=15.7, fp16=125), 900, "NVIDIA V100 datasheet, SXM2"),
-        Device("t4", _peaks(fp32=8.1, fp16=65, int8=130), 320, "NVIDIA T4 datasheet"),
-        Device("a100", _peaks(fp64=19.5, fp32=19.5, tf32=156, half=312, int8=624), 2039, "NVIDIA A100 datasheet"),
-        Device("l40s", _peaks(fp32=91.6, tf32=183, half=362, fp8=733, int8=733), 864, "NVIDIA L40S datasheet"),
-        Device("h100", _HOPPER, 3350, "NVIDIA H100 datasheet, SXM"),
-        Device("h200", _HOPPER, 4800, "NVIDIA H200 datasheet, SXM"),
+        Device("v100", _peaks(fp64=7.8, fp32=15.7, fp16=125), 900, "NVIDIA V100 data sheet 1165301-r5, SXM2"),
+        Device(
+            "t4", _peaks(fp32=8.1, fp16=65, int8=130, int4=260), 320,
+            "NVIDIA T4 data sheet 951643; bandwidth: 256 bits of GDDR6 at 10 Gb/s, where the sheet says 300",
+        ),
+        Device(
+            "a100", _peaks(fp64=19.5, fp32=19.5, tf32=156, half=312, int8=624), 2039,
+            "NVIDIA A100 data sheet 1758950-r4, SXM of 80 GB",
+        ),
+        Device(
+            "l40s", _peaks(fp32=91.6, tf32=183, half=362.05, fp8=733, int8=733), 864,
+            "NVIDIA L40S data sheet, resources.nvidia.com/en-us-l40s/l40s-datasheet-28413",
+        ),
+        Device(
+            "h100", _HOPPER, 3350,
+            "NVIDIA H100 data sheet, resources.nvidia.com/en-us-gpu-resources/h100-datasheet-24306, SXM",
+        ),
+        Device("h200", _HOPPER, 4800, "NVIDIA H200 data sheet 3002446, SXM; peaks are those of H100"),
         Device(
             "b200", _peaks(fp64=37, fp32=75, tf32=1125, half=2250, fp8=4500, int8=4500, e2m3=4500, e3m2=4500,
-                           e2m1=9000), 7700, "NVIDIA Blackwell datasheet, HGX B200, an eighth",
+                           e2m1=9000), 7700, "NVIDIA Blackwell data sheet 3384703, a GPU of HGX B200",
         ),
-        Device("mi250", _peaks(fp64=90.5, fp32=90.5, half=362.1, int8=362.1), 3277, "AMD Instinct MI250 data sheet"),
-        Device("mi300x", _MI300, 5300, "AMD Instinct MI300X data sheet"),
-        Device("mi325x", _MI300, 6000, "AMD Instinct MI325X data sheet"),
+        Device(
+            "mi250", _peaks(fp64=90.5, fp32=90.5, half=362.1, int8=362.1), 3277,
+            f"{_AMD}/mi200/mi250.html, both dies; one product runs on one of them",
+        ),
+        Device("mi300x", _MI300, 5300, f"AMD Instinct MI300X data sheet; {_AMD}/mi300/mi300x.html"),
+        Device("mi325x", _MI300, 6000, f"{_AMD}/mi300/mi325x.html"),
         Device(
             "mi355x", _peaks(fp64=78.6, fp32=157.3, half=2516.6, fp8=5033.2, int8=5033.2, e2m3=10066.3, e3m2=10066.3,
-                             e2m1=10066.3), 8000, "AMD Instinct MI355X data sheet",
+                             e2m1=10066.3), 8000, f"{_AMD}/mi350/mi355x.html, at 2.4 GHz",
         ),
-        Device("tpu-v4", _peaks(bf16=275, int8=275), 1228, "cloud.google.com/tpu, v4"),
-        Device("tpu-v5e", _peaks(bf16=197, int8=393), 819, "cloud.google.com/tpu, v5e"),
-        Device("tpu-v5p", _peaks(bf16=459, int8=918), 2765, "cloud.google.com/tpu, v5p"),
-        Device("tpu-v6e", _peaks(bf16=918, int8=1836), 1640, "cloud.google.com/tpu, v6e"),
-        Device("gaudi3", _peaks(bf16=1835, fp8=1835), 3700, "Intel Gaudi 3 white paper, HL-325L"),
-        Device("trainium2", _peaks(fp32=181, tf32=667, half=667, fp8=1299), 2900, "AWS documentation of Trainium2"),
+        Device("tpu-v4", _peaks(bf16=275, int8=275), 1200, f"{_GOOGLE}/v4"),
+        Device("tpu-v5e", _peaks(bf16=197, int8=393), 819, f"{_GOOGLE}/v5e"),
+        Device("tpu-v5p", _peaks(bf16=459, int8=918), 2765, f"{_GOOGLE}/v5p; int8: twice bf16"),
+        Device("tpu-v6e", _peaks(bf16=918, int8=1836), 1638, f"{_GOOGLE}/v6e"),
+        Device(
+            "gaudi3", _peaks(fp32=229, tf32=459, fp16=459, bf16=1835, fp8=1835), 3670,
+            "Intel Gaudi 3 white paper 817486, matrix engines at 1.75 GHz (modules sold run at 1.6); Hot Chips 2024",
+        ),
+        Device(
+            "trainium2", _peaks(fp32=181, tf32=667, half=667, fp8=1299), 2900,
+            "AWS Neuron documentation 2.29, trainium2",
+        ),
     )
 }  # fmt: skip
 """Every device by name."""
