@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..precisions.emulated import balance, digits, from_residues, greatest_exponents, residues, span
+from ..precisions.emulated import (
+    balance,
+    digits,
+    from_residues,
+    greatest_exponents,
+    residues,
+    scales_by_norms,
+    scales_by_sums,
+    span,
+)  # fmt: skip
 from ..precisions.products import EMULATIONS, MODULI
 from ..registry import Kernel, Refused, without_observers
 from ..runtime.context import restore_on_failure
@@ -30,7 +39,7 @@ def multiply(kernel: Kernel, a: np.ndarray, b: np.ndarray, precision: str, bits:
     if count is None:
         raise Refused(f"{bits + span(a, b)} bits need more slices or moduli than there are")
     with without_observers(), np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        return (_by_moduli if row.by_moduli else _by_slices)(kernel, a, b, count)
+        return _by_moduli(kernel, a, b, count, row.accurate) if row.by_moduli else _by_slices(kernel, a, b, count)
 
 
 def _by_slices(kernel: Kernel, a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
@@ -43,7 +52,11 @@ def _by_slices(kernel: Kernel, a: np.ndarray, b: np.ndarray, count: int) -> np.n
     return np.ldexp(total, of_a + of_b - 12)
 
 
-def _by_moduli(kernel: Kernel, a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
-    (of_a, left), (of_b, right) = residues(a, -1, count), residues(b, -2, count)
-    products = [balance(kernel(x, y), p) for x, y, p in zip(left, right, MODULI, strict=False)]
+def _by_moduli(kernel: Kernel, a: np.ndarray, b: np.ndarray, count: int, accurate: bool) -> np.ndarray:
+    if accurate:
+        of_a, of_b = scales_by_sums(a, b, count, kernel)
+    else:
+        of_a, of_b = scales_by_norms(a, -1, count), scales_by_norms(b, -2, count)
+    pairs = zip(residues(a, of_a, count), residues(b, of_b, count), MODULI, strict=False)
+    products = [balance(kernel(x, y), p) for x, y, p in pairs]
     return np.ldexp(from_residues(products), -(of_a + of_b))

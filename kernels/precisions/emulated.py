@@ -7,9 +7,11 @@
   transformations of matrix multiplication by using fast routines of matrix multiplication and its applications", 2012;
   H. Ootomo, K. Ozaki, R. Yokota, "DGEMM on integer matrix multiplication unit", arXiv 2306.11975, 2024.
 * Moduli (scheme II): rows and columns are scaled by powers of two and truncated to integers whose products are certain
-  to lie below half of the product of `count` coprime moduli up to 256 (by Cauchy and Schwarz, the paper's fast mode).
-  One product of residues for each modulus, and the Chinese remainder theorem, give the exact product of the integers,
-  which is rounded once. Source: K. Ozaki, Y. Uchino, T. Imamura, arXiv 2504.08009, whose moduli these are.
+  to lie below half of the product of `count` coprime moduli up to 256. That is decided by norms (Cauchy and Schwarz, in
+  the form of arXiv 2606.29129, which does not depend on the scale), or by a product of the leading 6 bits of
+  magnitudes, rounded up (the accurate mode; its bound is closer where exponents are spread). A product of residues for
+  each modulus, and the Chinese remainder theorem, give the exact product of the integers, which is rounded once.
+  Source: K. Ozaki, Y. Uchino, T. Imamura, arXiv 2504.08009, whose moduli these are.
 
 A count of 0 is chosen for each product: the least that keeps a number of bits of every result, whose largest term may
 lie below the product of the largest numbers of its row and column (A. Schwarz et al., arXiv 2511.13778).
@@ -17,9 +19,14 @@ lie below the product of the largest numbers of its row and column (A. Schwarz e
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .products import MODULI, modulus_limit
+
+Multiply = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""A product of matrices that is exact for small integers."""
 
 
 def greatest_exponents(x: np.ndarray, axis: int) -> np.ndarray:
@@ -42,15 +49,36 @@ def digits(x: np.ndarray, exponents: np.ndarray, count: int) -> list[np.ndarray]
     return found
 
 
-def residues(x: np.ndarray, axis: int, count: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The exponents by which rows are scaled, of size 1 along the axis, and the residues of the integers."""
+_ROUNDING = 2.0**-20
+"""More than logarithms are off by."""
+
+
+def scales_by_norms(x: np.ndarray, axis: int, count: int) -> np.ndarray:
+    """The exponents by which rows are scaled, of size 1 along the axis."""
     own = greatest_exponents(x, axis)
     norms = np.sqrt(np.square(np.ldexp(x, -own)).sum(axis, keepdims=True))
+    return _room(norms, count) - own
+
+
+def scales_by_sums(a: np.ndarray, b: np.ndarray, count: int, multiply: Multiply) -> tuple[np.ndarray, np.ndarray]:
+    """Those of rows of a and columns of b, by bounds of the sums of magnitudes."""
+    of_a, of_b = 6 - greatest_exponents(a, -1), 6 - greatest_exponents(b, -2)
+    bounds = np.sqrt(multiply(*(np.ceil(np.ldexp(np.abs(x), scale)) for x, scale in ((a, of_a), (b, of_b)))))
+    largest = (bounds.max(axis, keepdims=True, initial=0) for axis in (-1, -2))
+    return tuple(scale + _room(each, count) for scale, each in zip((of_a, of_b), largest, strict=True))  # type: ignore[return-value]
+
+
+def _room(norms: np.ndarray, count: int) -> np.ndarray:
+    """The greatest powers of two by which numbers of these norms can be multiplied."""
     with np.errstate(divide="ignore"):
-        room = modulus_limit(count) - 2.0**-20 - np.log2(norms)
-    scales = np.floor(np.where(norms > 0, room, 0)).astype(np.int64) - own
+        room = modulus_limit(count) - _ROUNDING - np.log2(norms)
+    return np.floor(np.where(norms > 0, room, 0)).astype(np.int64)
+
+
+def residues(x: np.ndarray, scales: np.ndarray, count: int) -> list[np.ndarray]:
+    """The residues of numbers that are scaled and truncated to integers."""
     integers = np.trunc(np.ldexp(x, scales))
-    return scales, [balance(np.fmod(integers, p), p) for p in MODULI[:count]]
+    return [balance(np.fmod(integers, p), p) for p in MODULI[:count]]
 
 
 def balance(x: np.ndarray, p: int) -> np.ndarray:

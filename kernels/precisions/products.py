@@ -277,11 +277,13 @@ _MOST_SLICES = 10
 
 
 class Emulation(NamedTuple):
-    """A row of `EMULATIONS`: by slices or by moduli, how many (0: chosen by the number of bits), and a sentence."""
+    """A row of `EMULATIONS`: by slices or by moduli, how many (0: chosen by the number of bits), a sentence, and
+    `accurate`: whether one more product bounds the sums."""
 
     by_moduli: bool
     count: int
     meaning: str
+    accurate: bool = False
 
     def bits(self, count: int, k: int) -> float:
         """Bits below the largest number of a row that `count` slices or moduli keep in products of length k."""
@@ -303,6 +305,10 @@ EMULATIONS: dict[str, Emulation] = {
     **{f"int8x{n}": Emulation(False, n, f"{n} slices of 8 bits") for n in range(3, _MOST_SLICES + 1)},
     "int8mod": Emulation(True, 0, "as many moduli of 8 bits as `fp64_bits` needs"),
     **{f"int8mod{n}": Emulation(True, n, f"{n} moduli of 8 bits") for n in range(8, len(MODULI) + 1)},
+    **{
+        f"int8mod{n}-accurate": Emulation(True, n, f"{n} moduli of 8 bits, for sums bounded by one more product", True)
+        for n in range(8, len(MODULI) + 1)
+    },
 }
 """How float64 products are emulated, by name (`emulated`)."""
 

@@ -159,7 +159,7 @@ def _format_of(call: Call, precision: str) -> tuple[str, int]:
             return "fp64", 1
         row = EMULATIONS[precision]
         count = row.count or row.least_count(53, call.shapes[0][-1]) or 1
-        return "int8", count if row.by_moduli else count * (count + 1) // 2
+        return "int8", count + row.accurate if row.by_moduli else count * (count + 1) // 2
     if dtype in ("float32", "complex64"):
         return PRECISIONS[precision].operand, len(PRECISIONS[precision].terms)
     return OF_HALF.get(dtype, FORMATS.get(dtype, "int8" if dtype in ("int8", "uint8") else "")), 1

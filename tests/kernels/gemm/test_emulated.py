@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minitorch_backends.kernels.gemm import matmul
-from minitorch_backends.kernels.precisions.emulated import digits, from_residues, span
+from minitorch_backends.kernels.precisions.emulated import (
+    digits,
+    from_residues,
+    scales_by_norms,
+    scales_by_sums,
+    span,
+)  # fmt: skip
 from minitorch_backends.kernels.precisions.products import EMULATIONS, MODULI, modulus_limit
 
 
@@ -66,6 +72,28 @@ def test_double_precision_takes_the_moduli_of_the_paper() -> None:
         assert error(matmul(a, b, precision="int8mod12"), a, b) > 4 * native
 
 
+@pytest.mark.parametrize("count", [8, 20])
+@pytest.mark.parametrize("phi", [0.0, 4.0])
+def test_sums_stay_below_half_of_the_product_of_the_moduli(phi: float, count: int) -> None:
+    """Those of magnitudes, also where the bounds are sharp: columns that are multiples of rows, and single terms."""
+    a, b = operands(phi, 7, 60, 7)
+    for left, right in ((a, b), (a, 3.0 * a.T), (a[:, :1], b[:1])):
+        norms = scales_by_norms(left, -1, count), scales_by_norms(right, -2, count)
+        for of_rows, of_columns in (norms, scales_by_sums(left, right, count, np.matmul)):
+            rows, columns = (np.trunc(np.ldexp(np.abs(x), by)) for x, by in ((left, of_rows), (right, of_columns)))
+            sums = [
+                sum(int(x) * int(y) for x, y in zip(row, column, strict=True)) for row in rows for column in columns.T
+            ]
+            assert math.prod(MODULI[:count]) // 2**9 < 2 * max(sums) < math.prod(MODULI[:count]) - 1
+
+
+def test_bounds_by_sums_gain_where_exponents_are_spread() -> None:
+    a, b = operands(4.0)
+    true = exact(a, b)
+    norms, sums = (np.abs((matmul(a, b, precision=name) - true) / true) for name in ("int8mod10", "int8mod10-accurate"))
+    assert np.log2(norms / sums).mean() > 0.5
+
+
 @pytest.mark.parametrize("phi", [0.0, 1.0, 2.0])
 def test_a_number_of_bits_is_kept_over_any_spread(phi: float) -> None:
     a, b = operands(phi)
@@ -79,7 +107,7 @@ def test_a_number_of_bits_is_kept_over_any_spread(phi: float) -> None:
 def test_integers_are_multiplied_exactly() -> None:
     random = np.random.default_rng(1)
     a, b = (random.integers(-(2**20), 2**20, shape).astype(float) for shape in ((2, 7, 30), (30, 5)))
-    for name in ("int8x7", "int8mod12", "int8", "int8mod"):
+    for name in ("int8x7", "int8mod12", "int8mod12-accurate", "int8", "int8mod"):
         np.testing.assert_array_equal(matmul(a, b, precision=name), a @ b)
     z = a + 1j * a[::-1]
     np.testing.assert_array_equal(matmul(z, b + 0j, precision="int8mod14"), z @ b)
@@ -112,7 +140,7 @@ def test_the_span_bounds_what_terms_lose() -> None:
     assert span(np.zeros((2, 3)), np.ones((3, 2))) == 0
 
 
-@pytest.mark.parametrize("name", ["int8x7", "int8mod15", "int8"])
+@pytest.mark.parametrize("name", ["int8x7", "int8mod15", "int8mod15-accurate", "int8"])
 def test_range_is_that_of_float64(name: str) -> None:
     a, b = operands(0.0)
     for scale in (2.0**1000, 2.0**-1000):
