@@ -38,7 +38,7 @@ PARTS = {
 }
 """The parts in execution order, each with a description."""
 
-USUAL = ("digits", "minilm", "smollm2", "products", "devices", "einsum", "solvers")
+USUAL = ("digits", "minilm", "smollm2", "shards", "products", "devices", "einsum", "solvers")
 """The parts of a run without --full: studies of the laboratory. Most of the others measure speed beside peers, each
 only where it is installed."""
 
@@ -92,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
         description="The laboratory: what each precision of the live flags does to answers, errors and speed.\n"
         "It prints tables, and writes results.json, plots (PNG) and report.html, which stands by itself.",
         epilog=f"parts:\n{usual}\n\nparts of --full:\n{full}\n\n"
-        "A run takes one to two minutes on two cores, with kernels that are compiled the first time; --full takes\n"
+        "A run takes two to three minutes on two cores, with kernels that are compiled the first time; --full takes\n"
         "half an hour. Speeds need a quiet machine.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

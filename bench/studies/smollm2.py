@@ -118,13 +118,14 @@ class Model(nn.Module):
         with self.scopes.get("output", nullcontext()):
             return self.output(self.output_norm(x))
 
-    def generate(self, tokens: mt.Tensor, count: int) -> list[int]:
-        """The most likely next tokens of one sequence (1, tokens), from a cache of keys and values."""
+    def generate(self, tokens: mt.Tensor, count: int, along: list[int] | None = None) -> list[int]:
+        """The most likely next tokens of one sequence (1, tokens), from a cache of keys and values; where `along` is
+        given, its tokens are those that are read on."""
         cache: Cache = []
         found: list[int] = []
-        for _ in range(count):
+        for step in range(count):
             found.append(int(self(tokens, cache)[0, -1].argmax()))
-            tokens = mt.tensor([[found[-1]]])
+            tokens = mt.tensor([[found[-1] if along is None else along[step]]])
         return found
 
 

@@ -147,6 +147,11 @@ class _Maker:
                     for place in (0, PLACES - 2):  # later blocks may cut c
                         terms = {-1: sign * c, place: 2.0**tie, place + 1: sign * 2.0 ** (tie - below)}
                         yield self.sparse(terms)
+        for below in range(1, min(self.top - bits - self.low, 48) + 1):  # the same of a sum of the unit's own
+            half = 2.0 ** (self.top - bits)
+            for sign in (1, -1):
+                terms = {0: sign * 2.0**self.top, PLACES - 2: half, PLACES - 1: sign * half / 2**below}
+                yield self.sparse(terms)
 
     def number(self, exponent: int) -> float:
         """A random number of the format with this exponent, a subnormal one below the least."""

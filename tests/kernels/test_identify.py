@@ -130,16 +130,17 @@ def test_random_rules_are_found(rule: Any, operand: str, promote: int, source: i
 
 
 @pytest.mark.parametrize(
-    ("rule", "operand"),
+    ("rule", "operand", "promote"),
     [
-        (TwoStage(2, fraction=20, joint=28), "bf16"),  # c is cut to 20 bits by each block, so that the last one decides
-        (TwoStage(2, apart=True, fraction=20, joint=35), "e5m2fnuz"),  # the first rule that remains misses "check"
-        (Aligned(8, 1, (-100, -14), "rz32"), "fp16"),  # sums in float16 lose bits below the least exponent everywhere
+        (TwoStage(2, fraction=20, joint=28), "bf16", 0),  # c is cut to 20 bits by each block: the last one decides
+        (TwoStage(4, fraction=28, joint=28), "e4m3", 128),  # c is added outside: sums of the unit itself decide
+        (TwoStage(2, apart=True, fraction=20, joint=35), "e5m2fnuz", 0),  # the first that remains misses "check"
+        (Aligned(8, 1, (-100, -14), "rz32"), "fp16", 0),  # float16 sums lose bits below the least exponent early
     ],
 )
-def test_rules_that_keep_few_bits_are_found(rule: Any, operand: str) -> None:
-    found = identify(operand, answers(rule, operand, 0, results_of(rule, operand)))
-    assert found.rule == rule
+def test_rules_that_few_probes_tell_apart_are_found(rule: Any, operand: str, promote: int) -> None:
+    found = identify(operand, answers(rule, operand, promote, results_of(rule, operand)))
+    assert (found.rule, found.promote) == (rule, promote)
 
 
 def test_flushed_subnormals_are_found() -> None:
