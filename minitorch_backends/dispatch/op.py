@@ -25,7 +25,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..autograd.half_types import rounding_once
 from ..autograd.mutation import refuse_unfit
@@ -41,7 +41,7 @@ from .dispatch import Array, Arrays, Op
 from .out_argument import written_out
 from .promotion import EVERY_CATEGORY, EVERY_DTYPE, Overloads, refusal_of_dtype
 
-__all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op", "synonyms"]
+__all__ = ["Array", "Arrays", "Composite", "Forms", "Op", "composite", "op", "synonyms"]
 
 
 @dataclass(eq=False, repr=False)
@@ -220,86 +220,112 @@ def _install_inplace(name: str, write: Callable[..., Tensor], public: Callable[.
     return write
 
 
+class Forms(NamedTuple):
+    """How an op is called beside its name, with torch's other arguments.
+
+    Attributes:
+        operators: the special methods that the op implements; those named `__r...__` swap their operands.
+        variadic: the parameter that takes the remaining positional arguments, as in `x.reshape(2, 3)`.
+        aliases: keywords of torch's other overloads, mapped to parameters.
+        deprecated: longer positional orders that torch deprecates: "input, alpha, other".
+    """
+
+    operators: tuple[str, ...] = ()
+    variadic: str | None = None
+    aliases: dict[str, str] | None = None
+    deprecated: tuple[str, ...] = ()
+
+
+_TRAITS: dict[str, tuple[str, bool]] = {
+    "view": ("view", True),
+    "mutates": ("mutates", True),
+    "uniform": ("uniform", True),
+    "row_major": ("row_major", True),
+    "silent": ("warns", False),
+    "unwidened": ("widen", False),
+    "wide_rules": ("widen_rules", True),
+    "narrow_rules": ("widen_rules", False),
+    "no_booleans": ("booleans", False),
+    "rounds": ("rounds", True),
+    "inplace": ("inplace", True),
+    "function": ("method", False),
+}
+"""The words of `op(traits=)`, and what each sets."""
+
+
 def op(  # noqa: PLR0913 (a row says all that is known of it)
     forward: Callable[..., Any] | None = None,
     *,
-    name: str | None = None,
-    called: str | None = None,
+    name: str | tuple[str, str] | None = None,
+    traits: str = "",
     promote: bool | str | tuple[str, ...] = False,
     only_tensors: tuple[str, ...] | None = (),
-    widen: bool = True,
-    widen_rules: bool | None = None,
-    view: bool = False,
-    mutates: bool = False,
-    uniform: bool = False,
-    variadic: str | None = None,
-    ufunc: Callable[..., Any] | None = None,
     takes: str = EVERY_CATEGORY,
-    booleans: bool = True,
-    rounds: bool = False,
     scalar: Callable[..., Any] | None = None,
-    row_major: bool = False,
-    warns: bool = True,
-    inplace: bool = False,
-    method: bool | str = True,
-    operators: tuple[str, ...] = (),
-    product: str | None = None,
-    roles: dict[str, str] | None = None,
+    ufunc: Callable[..., Any] | None = None,
+    method: str | None = None,
+    forms: Forms = Forms(),  # noqa: B008 (a tuple)
+    product: str | tuple[str, dict[str, str]] | None = None,
     autocast: str | None = None,
     batch: str | None = None,
-    aliases: dict[str, str] | None = None,
-    deprecated: tuple[str, ...] = (),
     **rules: Callable[..., Any],
 ) -> Any:
     """Declare an op; used as `@op(...)` on its forward.
 
     Arguments:
-        name: the public name, where it differs from the forward's (`sum_` for `sum`).
-        called: the public function to name in messages, if the op is a part of it.
+        name: the public name, where it differs from the forward's (`sum_` for `sum`); with a second one, the public
+            function to name in messages, if the op is a part of it.
+        traits: words for what is special about the op, separated by spaces.
+
+            * view: the result may share the memory of the first input.
+            * mutates: the forward writes into its first input and returns nothing; it raises before it changes
+              anything. It receives a copy, except from the in-place form. That input is neither promoted nor widened.
+            * uniform: the forward writes one value to every element, which may therefore share memory.
+            * row_major: results lie in row-major order, as in torch, whatever the strides of the inputs. Images may
+              have channels last.
+            * silent: NumPy does not warn about values outside the forward's domain; silencing it costs 0.2 us. For
+              forwards that can only overflow (add, mul), or compute nothing (shapes).
+            * unwidened: half types are not computed in float32 with one rounding of the result, nor are their
+              gradients; wide_rules and narrow_rules say this, or the contrary, of gradients alone.
+            * no_booleans: boolean operands are rejected even if they would be promoted.
+            * rounds: a number is rounded to the other operand's half type before computing, as comparisons do. Other
+              ops keep it in float32 and compute in float32.
+            * inplace: the method `name_` writes into the first input.
+            * function: the op is not a method of `Tensor`.
         promote: True casts all inputs to their common dtype and allows Python numbers as inputs; "float" also makes
             integers floating; a tuple names the inputs to promote, and no others.
         only_tensors: the promoted inputs that must be tensors. At least one input must be, unless this is None.
-        widen: compute half types in float32 and round the result once.
-        widen_rules: do so for the gradients of half types; by default as `widen`.
-        view: the result may share the memory of the first input.
-        mutates: the forward writes into its first input and returns nothing; it raises before it changes anything. It
-            receives a copy, except from the in-place form. That input is neither promoted nor widened.
-        uniform: the forward writes one value to every element, which may therefore share memory.
-        variadic: the parameter that takes the remaining positional arguments, as in `x.reshape(2, 3)`.
-        ufunc: computes the forward on arrays of one floating dtype when every other argument has its default.
         takes: the dtype categories of the inputs (after promotion), as letters of "bifc"; other dtypes are rejected.
-        booleans: False rejects boolean operands even if they would be promoted.
-        rounds: a number is rounded to the other operand's half type before computing, as comparisons do. Other ops keep
-            it in float32 and compute in float32.
         scalar: makes an array from a Python int that meets integer tensors, or from any number if nothing is promoted.
             Called with the number, their dtype and the index of the input; the default wraps around.
-        row_major: results lie in row-major order, as in torch, whatever the strides of the inputs. Images may have
-            channels last.
-        warns: NumPy may warn about values outside the forward's domain; silencing it costs 0.2 us. False where the
-            forward can only overflow (add, mul), or computes nothing (shapes).
-        inplace: also make the method `name_`, which writes into the first input.
-        method: make a method of `Tensor`, under the op's name or this one.
-        operators: the special methods that the op implements; those named `__r...__` swap their operands.
+        ufunc: computes the forward on arrays of one floating dtype when every other argument has its default.
+        method: the name of the method of `Tensor`, where it differs from the op's.
+        forms: operators, and torch's other arguments.
         product: the kind of product ("matmul", "conv", "rnn") whose precision the op uses. `explain.precision_of`
             reports it. If the op has an argument `precision`, its nodes store it while `backends.backward_precision` is
-            "recorded".
-        roles: the two inputs that are the operands of a product with an argument `precision`, each with its role for
+            "recorded". Then a dict may follow: the two inputs that are the operands, each with its role for
             `backends.operands`: "weight", "activation", or "" where the parameter among both is the weight.
         autocast: what `amp.autocast` casts the inputs to, by torch's lists for the CPU: "lower", the half type of the
             block; "float32"; "widest", the widest of their floating dtypes; "unchanged", nothing, in the ops that the
             function is made of either.
         batch: the op's rule under `vmap`, a word of `func.rules` with the names of dimensions that shift; or a call for
             each sample, "loop: why". Elementwise ops, and those of linear algebra of one matrix, need none.
-        aliases: keywords of torch's other overloads, mapped to parameters.
-        deprecated: longer positional orders that torch deprecates: "input, alpha, other".
         rules: for each input its gradient rule, or `gradients` for all; see the module's docstring.
     """
-    own = "forward", "mutates", "inplace", "method", "operators", "rules"
-    options = {each: value for each, value in locals().items() if each not in (*own, "own")}
-    if view and takes == EVERY_CATEGORY:
-        options["takes"] = EVERY_DTYPE
+    options: dict[str, Any] = dict.fromkeys(("view", "mutates", "uniform", "row_major", "rounds", "inplace"), False)
+    options |= {"warns": True, "widen": True, "widen_rules": None, "booleans": True, "method": method or True}
+    options |= dict(map(_TRAITS.__getitem__, traits.split()))
+    public_name, called = name if isinstance(name, tuple) else (name, None)
+    kind, roles = product if isinstance(product, tuple) else (product, None)
+    if options["view"] and takes == EVERY_CATEGORY:
+        takes = EVERY_DTYPE
+    own = {each: options.pop(each) for each in ("mutates", "inplace", "method")}
+    options |= {"name": public_name, "called": called, "promote": promote, "only_tensors": only_tensors, "takes": takes}
+    options |= {"scalar": scalar, "ufunc": ufunc, "product": kind, "roles": roles, "autocast": autocast, "batch": batch}
+    options |= {"variadic": forms.variadic, "aliases": forms.aliases, "deprecated": forms.deprecated}
 
     def declare(forward: Callable[..., Any]) -> Callable[..., Any]:
+        mutates = own["mutates"]
         declared = Op(
             _on_copy(forward) if mutates else forward, rules, {**options, "writer": forward if mutates else None}
         )
@@ -309,7 +335,7 @@ def op(  # noqa: PLR0913 (a row says all that is known of it)
         public = functools.wraps(forward)(call(declared))
         _rename(public, declared.name)
         public.op, public.overloads, declared.public = declared, declared.overloads, public  # type: ignore[attr-defined]
-        _install(declared, public, inplace, method, operators)
+        _install(declared, public, own["inplace"], own["method"], forms.operators)
         return public
 
     return declare if forward is None else declare(forward)

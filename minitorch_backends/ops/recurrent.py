@@ -8,6 +8,7 @@ all steps.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,10 +59,8 @@ def of_weight_times(of_sums: Tensor, states: Tensor, precision: Any) -> Tensor:
 
 @op(
     takes="f",
-    method=False,
-    widen=False,
-    product=KIND,
-    roles=ROLES,
+    traits="function unwidened",
+    product=(KIND, ROLES),
     input=lambda g, weight, precision: times(g, weight, precision),
     weight=lambda g, input, precision: transposed_times(g, input, swap(precision)),
     batch="loop: a fixed number of dimensions",
@@ -148,11 +147,8 @@ def rnn_gradient(
 
 @op(
     takes="f",
-    method=False,
-    widen=False,
-    widen_rules=True,
-    product=KIND,
-    roles=LAYER_ROLES,
+    traits="function unwidened wide_rules",
+    product=(KIND, LAYER_ROLES),
     gradients=_of_rnn,
     autocast="lower",
     batch="loop: a fixed number of dimensions",
@@ -212,11 +208,8 @@ def lstm_gradient(
 
 @op(
     takes="f",
-    method=False,
-    widen=False,
-    widen_rules=True,
-    product=KIND,
-    roles=LAYER_ROLES,
+    traits="function unwidened wide_rules",
+    product=(KIND, LAYER_ROLES),
     gradients=_of_lstm,
     autocast="lower",
     batch="loop: a fixed number of dimensions",
@@ -274,11 +267,8 @@ def gru_gradient(
 
 @op(
     takes="f",
-    method=False,
-    widen=False,
-    widen_rules=True,
-    product=KIND,
-    roles=LAYER_ROLES,
+    traits="function unwidened wide_rules",
+    product=(KIND, LAYER_ROLES),
     gradients=_of_gru,
     batch="loop: a fixed number of dimensions",
 )
@@ -382,13 +372,13 @@ def _sequences(*steps: Tensor) -> list[Tensor]:
     return [each.unsqueeze(0) for each in steps]
 
 
-_DECLARED: dict[str, Any] = {
-    "takes": "f", "method": False, "widen": False, "widen_rules": True, "product": KIND,
-    "roles": {"input": "activation", "weight_ih": "weight"},
-}  # fmt: skip
+_cell: Any = functools.partial(
+    op, takes="f", traits="function unwidened wide_rules", batch="loop: a fixed number of dimensions",
+    product=(KIND, {"input": "activation", "weight_ih": "weight"}),
+)  # fmt: skip
 
 
-@op(gradients=_rnn_cell_gradient, **_DECLARED, autocast="lower", batch="loop: a fixed number of dimensions")
+@_cell(gradients=_rnn_cell_gradient, autocast="lower")
 def rnn_cell(
     input: Array, hidden: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
     bias_hh: Array | None = None, nonlinearity: str = "tanh", *, precision: str | None = None,
@@ -419,7 +409,7 @@ def _lstm_cell_gradient(
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden, of_cell)
 
 
-@op(gradients=_lstm_cell_gradient, **_DECLARED, autocast="lower", batch="loop: a fixed number of dimensions")
+@_cell(gradients=_lstm_cell_gradient, autocast="lower")
 def lstm_cell(
     input: Array, hidden: Array, cell: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
     bias_hh: Array | None = None, *, precision: str | None = None,
@@ -449,7 +439,7 @@ def _gru_cell_gradient(
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_products, of_hidden)
 
 
-@op(gradients=_gru_cell_gradient, **_DECLARED, batch="loop: a fixed number of dimensions")
+@_cell(gradients=_gru_cell_gradient)
 def gru_cell(
     input: Array, hidden: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
     bias_hh: Array | None = None, *, precision: str | None = None,

@@ -273,10 +273,9 @@ def _name_parameters(dims: int, stride: Sizes, padding: Sizes, dilation: Sizes, 
 
 
 @op(
-    method=False, takes="ifc", widen=False, warns=False, product="conv",
-    roles={"input": "activation", "weight": "weight"},
+    traits="function unwidened silent", takes="ifc", product=("conv", {"input": "activation", "weight": "weight"}),
     input=_to_input, weight=_to_weight, bias=_of_bias, batch="loop: functions of it fold the batch",
-    )  # fmt: skip
+)  # fmt: skip
 def convolution(
     input: Array,
     weight: Array,
@@ -299,10 +298,10 @@ def convolution(
 
 
 @op(
-    method=False, takes="ifc", widen=False, warns=False, product="conv",
-    roles={"grad_output": "activation", "weight": "weight"},
-    grad_output=_gradient_to_output, weight=_gradient_to_weight, batch="loop: functions of it fold the batch",
-    )  # fmt: skip
+    traits="function unwidened silent", takes="ifc",
+    product=("conv", {"grad_output": "activation", "weight": "weight"}), grad_output=_gradient_to_output,
+    weight=_gradient_to_weight, batch="loop: functions of it fold the batch",
+)  # fmt: skip
 def convolution_input_gradient(
     grad_output: Array,
     weight: Array,
@@ -327,10 +326,10 @@ def convolution_input_gradient(
 
 
 @op(
-    method=False, takes="ifc", widen=False, warns=False, product="conv",
-    roles={"input": "activation", "grad_output": "activation"},
-    input=_kernel_to_input, grad_output=_kernel_to_output, batch="loop: functions of it fold the batch",
-    )  # fmt: skip
+    traits="function unwidened silent", takes="ifc",
+    product=("conv", {"input": "activation", "grad_output": "activation"}), input=_kernel_to_input,
+    grad_output=_kernel_to_output, batch="loop: functions of it fold the batch",
+)  # fmt: skip
 def convolution_weight_gradient(
     input: Array,
     grad_output: Array,

@@ -86,9 +86,9 @@ def _kernel_axes(at: Windows) -> tuple[int, ...]:
 
 
 @op(
-    method=False, takes="bifc", widen=False, warns=False, input=lambda g, at: fold_windows(g, at),
+    traits="function unwidened silent", takes="bifc", input=lambda g, at: fold_windows(g, at),
     batch="loop: functions of it fold the batch",
-    )  # fmt: skip
+)  # fmt: skip
 def unfold_windows(input: Array, at: Windows) -> Array:
     """The windows of an image (N, C, *size), padded with zeros: (N, C, *kernel, *output)."""
     steps = Steps(at.stride, at.padding, at.dilation)
@@ -107,9 +107,9 @@ def _summing(dtype: np.dtype, at: Windows) -> np.dtype:
 
 
 @op(
-    method=False, takes="ifc", warns=False, input=lambda g, at: unfold_windows(g, at),
+    traits="function silent", takes="ifc", input=lambda g, at: unfold_windows(g, at),
     batch="loop: functions of it fold the batch",
-    )  # fmt: skip
+)  # fmt: skip
 def fold_windows(input: Array, at: Windows) -> Array:
     """Sum windows (N, C, *kernel, *output) at their places in an image (N, C, *size)."""
     wide = np.zeros((*input.shape[:2], *at.wide()), _summing(input.dtype, at))
@@ -119,9 +119,9 @@ def fold_windows(input: Array, at: Windows) -> Array:
 
 
 @op(
-    method=False, takes="ifc", warns=False, input=lambda g, at: spread_windows(g, at),
+    traits="function silent", takes="ifc", input=lambda g, at: spread_windows(g, at),
     batch="loop: functions of it fold the batch",
-    )  # fmt: skip
+)  # fmt: skip
 def sum_windows(input: Array, at: Windows) -> Array:
     """The sum of each window on an image (N, C, *size), zeros around it: (N, C, *output); of integers in int64."""
     input = input.astype(np.int64) if input.dtype.kind in "iu" else input
@@ -140,9 +140,9 @@ def sum_windows(input: Array, at: Windows) -> Array:
 
 
 @op(
-    method=False, takes="fc", warns=False, input=lambda g, at: sum_windows(g, at),
+    traits="function silent", takes="fc", input=lambda g, at: sum_windows(g, at),
     batch="loop: functions of it fold the batch",
-    )  # fmt: skip
+)  # fmt: skip
 def spread_windows(input: Array, at: Windows) -> Array:
     """The sum, at each place of an image (N, C, *size), of the values (N, C, *output) of the windows that see it."""
     if input.ndim != 2 + len(at.output):
@@ -199,10 +199,10 @@ def _first_inside(at: Windows) -> np.ndarray:
 
 
 @op(
-    method=False, takes="if", warns=False,
+    traits="function silent", takes="if",
     input=lambda g, indices, input_shape, at: scatter_flat(g[0], indices, input_shape[2:], at),
     batch="loop: functions of it fold the batch",
-    )  # fmt: skip
+)  # fmt: skip
 def pool_max(input: Array, at: Windows) -> Pooled:
     """The largest value of each window on an image (N, C, *size), and its index, (N, C, *output) both. The first one of
     equal values counts, and NaN above all. Windows beyond the image have the least value, and -1."""
@@ -232,9 +232,9 @@ def _images(indices: np.ndarray, count: int) -> np.ndarray:
 
 
 @op(
-    method=False, takes="ifc", warns=False,
-    input=lambda g, indices: gather_flat(g, indices), batch="loop: places in one sample",
-    )  # fmt: skip
+    traits="function silent", takes="ifc", input=lambda g, indices: gather_flat(g, indices),
+    batch="loop: places in one sample",
+)  # fmt: skip
 def scatter_flat(input: Array, indices: Array, size: Sequence[int], at: Windows | None = None) -> Array:
     """Zero images (N, C, *size) with each value added at its flat index; index -1 drops the value.
 
@@ -268,9 +268,10 @@ def _gather_reference(input: Any, indices: Any) -> np.ndarray:
 
 
 @op(
-    method=False, widen=False, warns=False,
-    input=lambda g, indices, input_shape: scatter_flat(g, indices, input_shape[2:]), batch="loop: places in one sample",
-    )  # fmt: skip
+    traits="function unwidened silent",
+    input=lambda g, indices, input_shape: scatter_flat(g, indices, input_shape[2:]),
+    batch="loop: places in one sample",
+)  # fmt: skip
 def gather_flat(input: Array, indices: Array) -> Array:
     """The values of images (N, C, *size) at indices in each image as one dimension; 0 at -1."""
     return _gather_reference(input, indices)
@@ -280,8 +281,7 @@ def _of_unpool(g: Tensor, indices: Tensor) -> Tensor:
     return gather_flat(g, indices)
 
 
-@op(
-    method=False, widen=False, warns=False, input=_of_unpool, batch="loop: places in one sample", )  # fmt: skip
+@op(traits="function unwidened silent", input=_of_unpool, batch="loop: places in one sample")
 def unpool(input: Array, indices: Array, size: Sequence[int]) -> Array:
     """Zero images (N, C, *size) with each value written at its flat index."""
     count = math.prod(size)

@@ -40,7 +40,7 @@ def _gradient_of_weights(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
 
 
 @op(
-    method=False,
+    traits="function",
     takes="f",
     weights=_gradient_of_weights,
     x1=lambda g, weights: g * weights.sum(-1, True),
@@ -62,7 +62,7 @@ def _toward(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
 
 
 @op(
-    method=False,
+    traits="function",
     takes="f",
     x1=_toward,
     x2=lambda g, x1, x2, out: _toward(g.mT, x2, x1, out.mT),

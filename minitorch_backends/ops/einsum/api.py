@@ -287,5 +287,5 @@ def _gradient(
 
 
 recorded_contraction = op(
-    operands=_gradients, widen=False, method=False, warns=False, product="matmul", batch="loop: einsum adds a letter"
+    operands=_gradients, traits="unwidened function silent", product="matmul", batch="loop: einsum adds a letter"
 )(contraction)

@@ -44,9 +44,7 @@ _large_relu6_backward: Any = threaded_function("relu6_gradient")
 
 @op(
     takes="f",
-    widen=False,
-    warns=False,
-    method=False,
+    traits="unwidened silent function",
     grad_output=lambda g, result: relu_backward(g, result),
     result=lambda g, result_shape: adopt(np.zeros(result_shape, g._array.dtype)),
 )
@@ -67,7 +65,7 @@ def relu_backward(grad_output: Array, result: Array) -> Array:
 
 
 @functional(inplace="both")
-@op(takes="if", widen=False, warns=False, inplace=True, input=lambda g, out: relu_backward(g, out))
+@op(takes="if", traits="unwidened silent inplace", input=lambda g, out: relu_backward(g, out))
 def relu(input: Array) -> Array:
     """max(input, 0), elementwise; NaN stays NaN. The gradient at 0 is 0."""
     if input.size >= LARGE and (found := _large_relu(input, input)) is not None:
@@ -80,8 +78,7 @@ def relu(input: Array) -> Array:
 
 @op(
     takes="f",
-    widen=False,
-    method=False,
+    traits="unwidened function",
     gradient=lambda g: g,
     input=lambda g, input_shape: adopt(np.zeros(input_shape, g._array.dtype)),
     batch="loop: bounds of one sample",
@@ -99,7 +96,7 @@ def _by_choice(gradient: Tensor, input: Tensor) -> Tensor:
 @functional(inplace="both")
 @op(
     takes="f",
-    method=False,
+    traits="function",
     input=lambda g, input, negative_slope: _by_choice(g.where(input > 0, g * negative_slope), input),
 )
 def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
@@ -117,7 +114,7 @@ def _elu_gradient(g: Tensor, input: Tensor, alpha: float) -> Tensor:
 
 
 @functional(inplace="both")
-@op(takes="f", method=False, input=_elu_gradient)
+@op(takes="f", traits="function", input=_elu_gradient)
 def elu(input: Array, alpha: float = 1.0) -> Array:
     """`input` where it is positive, else `alpha * (exp(input) - 1)`."""
     each = elementwise.each
@@ -156,9 +153,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 @op(
     takes="f",
-    widen=False,
-    warns=False,
-    method=False,
+    traits="unwidened silent function",
     grad_output=lambda g, input, min_val, max_val: hardtanh_backward(g, input, min_val, max_val),
     input=lambda g, input_shape: adopt(np.zeros(input_shape, g._array.dtype)),
 )
@@ -175,8 +170,7 @@ def hardtanh_backward(grad_output: Array, input: Array, min_val: float, max_val:
 @functional(inplace="both")
 @op(
     takes="if",
-    warns=False,
-    method=False,
+    traits="silent function",
     input=lambda g, input, min_val, max_val: hardtanh_backward(g, input, min_val, max_val),
 )
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
@@ -207,7 +201,7 @@ def relu6(input: Tensor) -> Tensor:
 @functional(inplace=True)
 @op(
     takes="f",
-    method=False,
+    traits="function",
     input=lambda g, input: _by_choice((g / 6).masked_fill((input <= -3).logical_or(input >= 3), 0), input),
 )
 def hardsigmoid(input: Array) -> Array:
@@ -220,7 +214,7 @@ def _hardswish_gradient(g: Tensor, input: Tensor) -> Tensor:
 
 
 @functional(inplace=True)
-@op(takes="f", method=False, input=_hardswish_gradient)
+@op(takes="f", traits="function", input=_hardswish_gradient)
 def hardswish(input: Array) -> Array:
     """input * relu6(input + 3) / 6 (Howard et al., Searching for MobileNetV3, 2019)."""
     return elementwise.hardswish(input)
@@ -253,7 +247,7 @@ def _softplus_gradient(g: Tensor, input: Tensor, beta: float, threshold: float) 
 
 
 @functional
-@op(takes="f", method=False, input=_softplus_gradient)
+@op(takes="f", traits="function", input=_softplus_gradient)
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """log(1 + exp(beta * input)) / beta; `input` itself where beta * input is above `threshold`."""
     beta, threshold = float(beta), float(threshold)
@@ -264,7 +258,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
 
 
 @functional
-@op(takes="f", method=False, input=lambda g, input: g * (-input).sigmoid())
+@op(takes="f", traits="function", input=lambda g, input: g * (-input).sigmoid())
 def logsigmoid(input: Array) -> Array:
     """log(sigmoid(input)), accurate for inputs of any magnitude."""
     return elementwise.logsigmoid(input)
@@ -276,7 +270,7 @@ def _mish_slope(input: Tensor) -> Tensor:
 
 
 @functional(inplace=True)
-@op(takes="f", method=False, input=lambda g, input: g * _mish_slope(input))
+@op(takes="f", traits="function", input=lambda g, input: g * _mish_slope(input))
 def mish(input: Array) -> Array:
     """input * tanh(softplus(input)) (Misra, 2019)."""
     return elementwise.mish(input)
@@ -313,9 +307,7 @@ def _gelu_curvature(input: Tensor, approximate: str) -> Tensor:
 
 @op(
     takes="f",
-    widen=False,
-    widen_rules=True,
-    method=False,
+    traits="unwidened wide_rules function",
     grad_output=lambda g, input, approximate: gelu_backward(g, input, approximate),
     input=lambda g, grad_output, input, approximate: g * grad_output * _gelu_curvature(input, approximate),
 )
@@ -326,7 +318,7 @@ def gelu_backward(grad_output: Array, input: Array, approximate: str) -> Array:
 
 
 @functional
-@op(takes="f", widen=False, method=False, input=lambda g, input, approximate: gelu_backward(g, input, approximate))
+@op(takes="f", traits="unwidened function", input=lambda g, input, approximate: gelu_backward(g, input, approximate))
 def gelu(input: Array, approximate: str = "none") -> Array:
     """`input` times the standard normal distribution function, or times its approximation by tanh.
 
@@ -340,9 +332,7 @@ def gelu(input: Array, approximate: str = "none") -> Array:
 
 @op(
     takes="fc",
-    widen=False,
-    widen_rules=True,
-    method=False,
+    traits="unwidened wide_rules function",
     grad_output=lambda g, input: silu_backward(g, conjugate(input)),
     input=lambda g, grad_output, input: conjugate(g) * grad_output * _curvature(conjugate(input)),
 )
@@ -352,7 +342,7 @@ def silu_backward(grad_output: Array, input: Array) -> Array:
 
 
 @functional(inplace=True)
-@op(takes="fc", widen=False, method=False, input=lambda g, input: silu_backward(g, input))
+@op(takes="fc", traits="unwidened function", input=lambda g, input: silu_backward(g, input))
 def silu(input: Array) -> Array:
     """input * sigmoid(input), also called swish."""
     return elementwise.silu(input)

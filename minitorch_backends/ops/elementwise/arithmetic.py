@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import identity
-from ...dispatch.op import Array, composite, op, synonyms
+from ...dispatch.op import Array, Forms, composite, op, synonyms
 from ...tensor.casting import cast_checked
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
@@ -40,15 +40,13 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
 
 
 @op(
-    deprecated=("input, alpha, other",),
+    forms=Forms(deprecated=("input, alpha, other",), operators=("__add__", "__iadd__")),
     input=identity,
     other=_times,
     promote=True,
     only_tensors=None,
     ufunc=np.add,
-    warns=False,
-    inplace=True,
-    operators=("__add__", "__iadd__"),
+    traits="silent inplace",
 )
 def add(input: Array, other: Array, *, alpha: complex = 1) -> Array:
     """`input + alpha * other`."""
@@ -56,17 +54,14 @@ def add(input: Array, other: Array, *, alpha: complex = 1) -> Array:
 
 
 @op(
-    deprecated=("input, alpha, other",),
+    forms=Forms(deprecated=("input, alpha, other",), operators=("__sub__", "__isub__")),
     input=identity,
     other=lambda g, alpha: _times(g, -alpha),
     promote=True,
     only_tensors=None,
     ufunc=np.subtract,
-    warns=False,
+    traits="silent no_booleans inplace",
     takes="ifc",
-    booleans=False,
-    inplace=True,
-    operators=("__sub__", "__isub__"),
 )
 def sub(input: Array, other: Array, *, alpha: complex = 1) -> Array:
     """`input - alpha * other`. Raises RuntimeError for booleans, which have `^` and `logical_not`."""
@@ -79,10 +74,8 @@ def sub(input: Array, other: Array, *, alpha: complex = 1) -> Array:
     promote=True,
     only_tensors=("input",),
     ufunc=lambda input, other: np.subtract(other, input),
-    warns=False,
+    traits="silent no_booleans function",
     takes="ifc",
-    booleans=False,
-    method=False,
 )
 def rsub(input: Array, other: Array, *, alpha: complex = 1) -> Array:
     """`other - alpha * input`."""
@@ -91,12 +84,10 @@ def rsub(input: Array, other: Array, *, alpha: complex = 1) -> Array:
 
 @op(
     input=lambda g: -g,
-    widen_rules=False,
+    traits="narrow_rules silent inplace",
     ufunc=np.negative,
-    warns=False,
     takes="ifc",
-    inplace=True,
-    operators=("__neg__",),
+    forms=Forms(operators=("__neg__",)),
 )
 def neg(input: Array) -> Array:
     """`-input`. Raises RuntimeError for booleans, which have `~`."""
@@ -123,9 +114,8 @@ def positive(input: Tensor) -> Tensor:
     promote=True,
     only_tensors=None,
     ufunc=np.multiply,
-    warns=False,
-    inplace=True,
-    operators=("__mul__", "__imul__"),
+    traits="silent inplace",
+    forms=Forms(operators=("__mul__", "__imul__")),
 )
 def mul(input: Array, other: Array) -> Array:
     """`input * other`."""
@@ -139,7 +129,7 @@ def _refuse_zero(name: str, input: np.ndarray, divisor: np.ndarray) -> None:
         )
 
 
-_quotient = functools.partial(op, inplace=True, promote=True, takes="if")
+_quotient = functools.partial(op, traits="inplace", promote=True, takes="if")
 
 
 @_quotient(
@@ -147,7 +137,7 @@ _quotient = functools.partial(op, inplace=True, promote=True, takes="if")
     other=zero,
     only_tensors=None,
     ufunc=np.floor_divide,
-    operators=("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
+    forms=Forms(operators=("__floordiv__", "__rfloordiv__", "__ifloordiv__")),
 )
 def floor_divide(input: Array, other: Array) -> Array:
     """`floor(input / other)`, in the inputs' type. Raises RuntimeError for integers divided by zero."""
@@ -155,7 +145,7 @@ def floor_divide(input: Array, other: Array) -> Array:
     return np.floor_divide(input, other)
 
 
-@_quotient(input=zero, other=zero, name="div_trunc", called="div", method=False)
+@_quotient(input=zero, other=zero, name=("div_trunc", "div"), traits="inplace function")
 def trunc_divide(input: Array, other: Array) -> Array:
     """`div` with the rounding mode "trunc"."""
     _refuse_zero("div", input, other)
@@ -185,8 +175,8 @@ def _by_mode(quotient: Callable[..., Any], floored: Callable[..., Any], truncate
     promote="float",
     only_tensors=None,
     ufunc=np.divide,
-    inplace=True,
-    operators=("__truediv__", "__rtruediv__", "__itruediv__"),
+    traits="inplace",
+    forms=Forms(operators=("__truediv__", "__rtruediv__", "__itruediv__")),
 )
 def div(input: Array, other: Array) -> Array:
     """`input / other`, where integers give the default dtype; `rounding_mode` "floor" or "trunc" rounds in their type.
@@ -209,8 +199,8 @@ del Tensor.div_trunc_  # type: ignore[attr-defined]
     input=identity,
     other=lambda g, input, other: -g * floor_divide(input, other),
     ufunc=np.remainder,
-    rounds=True,
-    operators=("__mod__", "__rmod__", "__imod__"),
+    traits="inplace rounds",
+    forms=Forms(operators=("__mod__", "__rmod__", "__imod__")),
 )
 def remainder(input: Array, other: Array) -> Array:
     """What `floor_divide` leaves, with the sign of `other`: Python's `%`.
@@ -226,7 +216,7 @@ def remainder(input: Array, other: Array) -> Array:
     other=lambda g, input, other: -g * div(input, other, rounding_mode="trunc"),
     only_tensors=("input",),
     ufunc=np.fmod,
-    rounds=True,
+    traits="inplace rounds",
 )
 def fmod(input: Array, other: Array) -> Array:
     """The remainder with the sign of `input`, as C has it. Raises RuntimeError for integers divided by zero."""
@@ -244,7 +234,7 @@ def fmod(input: Array, other: Array) -> Array:
     promote=True,
     only_tensors=("input", "end"),
     takes="fc",
-    inplace=True,
+    traits="inplace",
 )
 def lerp(input: Array, end: Array, weight: Array) -> Array:
     """`input + weight * (end - input)`, computed from the nearer end, so that weights 0 and 1 give the ends exactly."""
@@ -260,13 +250,13 @@ def _whole(value: Any, like: np.ndarray) -> Any:
 
 
 @op(
-    deprecated=("input, value, tensor1, tensor2",),
+    forms=Forms(deprecated=("input, value, tensor1, tensor2",)),
     input=identity,
     tensor1=lambda g, tensor2, value: _times(g * conjugate(tensor2), value),
     tensor2=lambda g, tensor1, value: _times(g * conjugate(tensor1), value),
     promote=True,
     only_tensors=("input", "tensor1", "tensor2"),
-    inplace=True,
+    traits="inplace",
     takes="ifc",
 )
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1) -> Array:
@@ -275,14 +265,14 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1)
 
 
 @op(
-    deprecated=("input, value, tensor1, tensor2",),
+    forms=Forms(deprecated=("input, value, tensor1, tensor2",)),
     input=identity,
     tensor1=lambda g, tensor2, value: _times(g / conjugate(tensor2), value),
     tensor2=lambda g, tensor1, tensor2, value: _times(-g * conjugate(tensor1 / tensor2 / tensor2), value),
     promote=True,
     only_tensors=("input", "tensor1", "tensor2"),
     takes="fc",
-    inplace=True,
+    traits="inplace",
 )
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1) -> Array:
     """`input + value * tensor1 / tensor2`. Raises RuntimeError for integers; divide with a `rounding_mode` first."""

@@ -40,13 +40,13 @@ from ...tensor.tensor import Tensor, is_foreign, not_a_tensor
 __all__ = ["clone"]
 
 
-@op(takes=EVERY_DTYPE, input=lambda g: g, method=False, widen=False)
+@op(takes=EVERY_DTYPE, input=lambda g: g, traits="function unwidened")
 def to_copy(input: Array, dtype: Any) -> Array:
     """The elements converted to `dtype`, in new memory."""
     return cast_unchecked(np.ascontiguousarray(input) if repeats(input) else input, to_dtype(dtype).dtype)
 
 
-@op(takes=EVERY_DTYPE, input=lambda g: g, widen=False)
+@op(takes=EVERY_DTYPE, input=lambda g: g, traits="unwidened")
 def clone(input: Array, *, memory_format: Any = None) -> Array:
     """A copy in new memory, through which gradients flow.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, op, synonyms
+from ...dispatch.op import Array, Forms, op, synonyms
 from ...dispatch.promotion import EVERY_DTYPE
 from ...kernels.arrays.elementwise import select
 from ...kernels.precisions.float8 import PACKED
@@ -27,40 +27,40 @@ def _numbers(*arrays: np.ndarray) -> list[np.ndarray]:
     return [each.view(np.uint8) if each.dtype.kind == "V" and each.dtype == PACKED else each for each in arrays]
 
 
-@op(takes="bifcnp", promote=True, only_tensors=("input",), warns=False, inplace=True, ufunc=np.equal)
+@op(takes="bifcnp", promote=True, only_tensors=("input",), traits="silent inplace", ufunc=np.equal)
 def eq(input: Array, other: Array) -> Array:
     """Where the two are equal; NaN equals nothing."""
     return np.equal(*_numbers(input, other))
 
 
-@op(takes="bifcnp", promote=True, only_tensors=("input",), warns=False, inplace=True, ufunc=np.not_equal)
+@op(takes="bifcnp", promote=True, only_tensors=("input",), traits="silent inplace", ufunc=np.not_equal)
 def ne(input: Array, other: Array) -> Array:
     """True where the two differ."""
     return np.not_equal(*_numbers(input, other))
 
 
-_ordering: Any = functools.partial(op, promote=True, only_tensors=("input",), warns=False, inplace=True, takes="bif")
+_ordering: Any = functools.partial(op, promote=True, only_tensors=("input",), traits="silent inplace", takes="bif")
 
 
-@_ordering(ufunc=np.less, operators=("__lt__",))
+@_ordering(ufunc=np.less, forms=Forms(operators=("__lt__",)))
 def lt(input: Array, other: Array) -> Array:
     """Where `input` is less."""
     return np.less(input, other)
 
 
-@_ordering(ufunc=np.less_equal, operators=("__le__",))
+@_ordering(ufunc=np.less_equal, forms=Forms(operators=("__le__",)))
 def le(input: Array, other: Array) -> Array:
     """Where `input` is less or equal."""
     return np.less_equal(input, other)
 
 
-@_ordering(ufunc=np.greater, operators=("__gt__",))
+@_ordering(ufunc=np.greater, forms=Forms(operators=("__gt__",)))
 def gt(input: Array, other: Array) -> Array:
     """Where `input` is greater."""
     return np.greater(input, other)
 
 
-@_ordering(ufunc=np.greater_equal, operators=("__ge__",))
+@_ordering(ufunc=np.greater_equal, forms=Forms(operators=("__ge__",)))
 def ge(input: Array, other: Array) -> Array:
     """Where `input` is greater or equal."""
     return np.greater_equal(input, other)
@@ -84,37 +84,37 @@ Tensor.__eq__, Tensor.__ne__ = _equals, _differs  # type: ignore[method-assign, 
 # Kinds of numbers
 
 
-@op(takes="bifcn", warns=False)
+@op(takes="bifcn", traits="silent")
 def isnan(input: Array) -> Array:
     """Where an element is not a number."""
     return np.isnan(input)
 
 
-@op(takes="bifcn", warns=False)
+@op(takes="bifcn", traits="silent")
 def isfinite(input: Array) -> Array:
     """Whether each element is neither infinite nor NaN."""
     return np.isfinite(input)
 
 
-@op(takes="bifcn", warns=False)
+@op(takes="bifcn", traits="silent")
 def isinf(input: Array) -> Array:
     """Where an element is infinite."""
     return np.isinf(input)
 
 
-@op(warns=False, takes="bif")
+@op(traits="silent", takes="bif")
 def isposinf(input: Array) -> Array:
     """Where an element is inf."""
     return input == np.inf
 
 
-@op(warns=False, takes="bif")
+@op(traits="silent", takes="bif")
 def isneginf(input: Array) -> Array:
     """Where an element is -inf."""
     return input == -np.inf
 
 
-@op(warns=False)
+@op(traits="silent")
 def isreal(input: Array) -> Array:
     """Where an element has no imaginary part."""
     return np.isreal(input)
@@ -165,7 +165,7 @@ def _of_the_chosen(g: Tensor, passed_over: Tensor, tied: Tensor) -> Tensor:
     return (g / 2).where(tied, g.where(passed_over.logical_not(), 0))
 
 
-_extremum = functools.partial(op, only_tensors=("input", "other"), promote=True, takes="bif", warns=False)
+_extremum = functools.partial(op, only_tensors=("input", "other"), promote=True, takes="bif", traits="silent")
 
 
 @_extremum(
@@ -213,11 +213,9 @@ def fmin(input: Array, other: Array) -> Array:
     input=lambda g, condition: where(condition, g, 0),
     other=lambda g, condition: where(condition, 0, g),
     promote=("input", "other"),
-    widen=False,
+    traits="unwidened silent function",
     scalar=lambda value, dtype, index: cast_checked(np.asarray(value), dtype),
-    warns=False,
-    method=False,
-    aliases={"self": "input"},
+    forms=Forms(aliases={"self": "input"}),
 )
 def where(condition: Array, input: Array | None = None, other: Array | None = None) -> Array:
     """`input` where the boolean `condition` is True, and `other` elsewhere. With the condition alone, the indices of

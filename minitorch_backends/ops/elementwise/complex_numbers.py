@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, composite, op, synonyms
+from ...dispatch.op import Array, Forms, composite, op, synonyms
 from ...kernels.arrays.elementwise import sign as sign_of_real
 from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
@@ -27,16 +27,16 @@ def _is_complex(tensor: Tensor) -> bool:
 # Parts
 
 
-_parts = functools.partial(op, method=False, takes="c", view=True, widen=False)
+_parts = functools.partial(op, traits="function view unwidened", takes="c")
 
 
-@_parts(input=lambda g: g, name="real_part", warns=False)
+@_parts(input=lambda g: g, name="real_part", traits="unwidened view function silent")
 def _real_part(input: Array) -> Array:
     """The real parts of complex numbers, a view."""
     return input.real
 
 
-@_parts(input=lambda g: g * 1j, name="imag", warns=False)
+@_parts(input=lambda g: g * 1j, name="imag", traits="unwidened view function silent")
 def imag(input: Array) -> Array:
     """The imaginary parts, a view. Raises RuntimeError for real tensors."""
     return input.imag
@@ -60,7 +60,7 @@ def resolve_conj(input: Tensor) -> Tensor:
     return input
 
 
-@op(input=lambda g: conj(g), warns=False, inplace=True)
+@op(input=lambda g: conj(g), traits="silent inplace")
 def conj_physical(input: Array) -> Array:
     """The conjugates, in new memory."""
     return np.conjugate(input) if input.dtype.kind == "c" else input.copy()
@@ -83,7 +83,7 @@ def view_as_real(input: Array) -> Array:
     return input[..., None].view(input.real.dtype)
 
 
-@op(input=lambda g: view_as_real(g), view=True, method=False, widen=False, takes="f", autocast="float32")
+@op(input=lambda g: view_as_real(g), traits="view function unwidened", takes="f", autocast="float32")
 def view_as_complex(input: Array) -> Array:
     """Complex numbers from their parts in the last dimension, of size 2: a view; of half types a
     copy in complex64.
@@ -112,7 +112,7 @@ def _refuse_mixed(name: str, argument: str, part: np.ndarray, other: str, like: 
         )
 
 
-@op(real=lambda g: g.real, imag=lambda g: g.imag, takes="f", method=False)
+@op(real=lambda g: g.real, imag=lambda g: g.imag, takes="f", traits="function")
 def complex(real: Array, imag: Array) -> Array:
     """Complex numbers from real and imaginary parts of one dtype, which may be infinite or NaN."""
     _refuse_mixed("complex", "imag", imag, "real", real)
@@ -140,7 +140,7 @@ def _sgn_gradient(g: Tensor, input: Tensor, out: Tensor) -> Tensor:
     return (across / input.where(nonzero, 1).abs()).where(nonzero, 0)
 
 
-@op(input=_sgn_gradient, inplace=True)
+@op(input=_sgn_gradient, traits="inplace")
 def sgn(input: Array) -> Array:
     """`sign`, and for complex numbers the one of length 1 in the same direction, or 0."""
     if input.dtype.kind == "b":
@@ -149,7 +149,11 @@ def sgn(input: Array) -> Array:
 
 
 @op(
-    input=lambda g, input: g * sgn(input), ufunc=np.abs, warns=False, takes="ifcn", inplace=True, operators=("__abs__",)
+    input=lambda g, input: g * sgn(input),
+    ufunc=np.abs,
+    traits="silent inplace",
+    takes="ifcn",
+    forms=Forms(operators=("__abs__",)),
 )
 def abs(input: Array) -> Array:
     """The absolute value, real for complex numbers. Raises RuntimeError for booleans."""
@@ -165,7 +169,7 @@ def _angle_gradient(g: Tensor, input: Tensor) -> Tensor:
     return (g * input * 1j / (length * length)).where(nonzero, 0)
 
 
-@op(input=_angle_gradient, promote="float", warns=False)
+@op(input=_angle_gradient, promote="float", traits="silent")
 def angle(input: Array) -> Array:
     """The angle from the positive reals, in [-pi, pi]: for reals 0, or pi where they are negative; NaN for NaN."""
     if input.dtype.kind == "c":
@@ -177,7 +181,7 @@ def angle(input: Array) -> Array:
     abs=lambda g, angle: g * complex(angle.cos(), -angle.sin()),
     angle=lambda g, out: g * conj(out * 1j),
     takes="f",
-    method=False,
+    traits="function",
     autocast="float32",
 )
 def polar(abs: Array, angle: Array) -> Array:

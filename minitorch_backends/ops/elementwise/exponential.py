@@ -42,7 +42,7 @@ def _complex_log1p(z: np.ndarray) -> np.ndarray:
     return np.where(near, (np.log1p(x * (2 + x) + y * y) / 2 + 1j * np.arctan2(y, 1 + x)).astype(z.dtype), direct)
 
 
-@op(input=lambda g, input: g / conjugate(input + 1), promote="float", ufunc=np.log1p, inplace=True)
+@op(input=lambda g, input: g / conjugate(input + 1), promote="float", ufunc=np.log1p, traits="inplace")
 def log1p(input: Array) -> Array:
     """log(1 + input), exact to the last digits near 0."""
     return _complex_log1p(input) if input.dtype.kind == "c" else elementwise.each(np.log1p, input)
@@ -93,7 +93,13 @@ def _log_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
     return g * other.where(((input == 0) & (other <= 0)).logical_not(), 1).log()
 
 
-@op(input=_log_where_counted, other=lambda g, input, other: g * input / other, promote="float", takes="f", inplace=True)
+@op(
+    input=_log_where_counted,
+    other=lambda g, input, other: g * input / other,
+    promote="float",
+    takes="f",
+    traits="inplace",
+)
 def xlogy(input: Array, other: Array) -> Array:
     """input * log(other), and 0 where `input` is 0, unless `other` is NaN."""
     product = np.asarray(input * elementwise.each(np.log, other))
@@ -111,7 +117,7 @@ def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
     other=lambda g, input, other: g * input / (other + 1),
     promote="float",
     takes="f",
-    method=False,
+    traits="function",
 )
 def xlog1py(input: Array, other: Array) -> Array:
     """input * log1p(other), and 0 where `input` is 0, unless `other` is NaN."""
@@ -119,7 +125,7 @@ def xlog1py(input: Array, other: Array) -> Array:
     return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
 
 
-@op(input=lambda g, input: g * (-1 - input.log()), promote="float", takes="f", method=False)
+@op(input=lambda g, input: g * (-1 - input.log()), promote="float", takes="f", traits="function")
 def entr(input: Array) -> Array:
     """-input * log(input), the terms of an entropy: 0 at 0, -inf for negative input."""
     terms = -input * elementwise.each(np.log, input)

@@ -23,7 +23,7 @@ def _gradient(g: Any, gradient: str) -> Any:
     return g if gradient == "straight_through" else zero(g)
 
 
-@op(takes="f", method=False, input=_gradient, batch="loop: a scale for each sample")
+@op(takes="f", traits="function", input=_gradient, batch="loop: a scale for each sample")
 def round_to(
     input: Array,
     format: str,

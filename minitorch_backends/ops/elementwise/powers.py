@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, Forms, composite, op
 from ...kernels.arrays import elementwise
 from ...kernels.arrays.elementwise import power
 from ...tensor.casting import cast_checked
@@ -52,8 +52,8 @@ def _refused_outside(value: int, dtype: DType, index: int) -> np.ndarray:
     promote=True,
     scalar=_refused_outside,
     ufunc=operator.pow,
-    inplace=True,
-    operators=("__pow__", "__rpow__", "__ipow__"),
+    traits="inplace",
+    forms=Forms(operators=("__pow__", "__rpow__", "__ipow__")),
 )
 def pow(input: Array, exponent: Array) -> Array:
     """`input ** exponent`. Integers to negative powers give the integer part, which is 0 except for 1 and -1.
@@ -94,11 +94,8 @@ def _float_power_(self: Tensor, exponent: Any) -> Tensor:
 Tensor.float_power_ = _float_power_  # type: ignore[assignment, method-assign]
 
 
-@op(
-    input=lambda g, input: g * conjugate(input) * 2,  # which overflows no sooner than the result
-    ufunc=np.square,
-    inplace=True,
-)
+# The gradient overflows no sooner than the result.
+@op(input=lambda g, input: g * conjugate(input) * 2, ufunc=np.square, traits="inplace")
 def square(input: Array) -> Array:
     """`input * input`; int64 for booleans."""
     return np.square(input.astype(np.int64) if input.dtype.kind == "b" else input)

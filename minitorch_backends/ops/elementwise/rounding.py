@@ -32,25 +32,25 @@ def _refuse_infinite_digits(input: np.ndarray, decimals: int) -> None:
         )
 
 
-@op(input=zero, ufunc=np.ceil, warns=False, takes="if", inplace=True)
+@op(input=zero, ufunc=np.ceil, traits="silent inplace", takes="if")
 def ceil(input: Array) -> Array:
     """The smallest integer that is not below `input`, in its type."""
     return np.ceil(input)
 
 
-@op(input=zero, ufunc=np.floor, warns=False, takes="if", inplace=True)
+@op(input=zero, ufunc=np.floor, traits="silent inplace", takes="if")
 def floor(input: Array) -> Array:
     """The largest integer that is not above `input`, in its type."""
     return np.floor(input)
 
 
-@op(input=zero, ufunc=np.trunc, warns=False, takes="if", inplace=True)
+@op(input=zero, ufunc=np.trunc, traits="silent inplace", takes="if")
 def trunc(input: Array) -> Array:
     """`input` without its fraction, in its type."""
     return np.trunc(input)
 
 
-@op(input=zero, ufunc=np.rint, takes="if", inplace=True)
+@op(input=zero, ufunc=np.rint, takes="if", traits="inplace")
 def round(input: Array, *, decimals: int = 0) -> Array:
     """Round to `decimals` decimal places (possibly negative), with ties to even.
 
@@ -62,14 +62,14 @@ def round(input: Array, *, decimals: int = 0) -> Array:
     return np.round(input, decimals) if decimals > -309 else np.where(np.isfinite(input), input * 0, input)
 
 
-@op(input=identity, takes="f", inplace=True)
+@op(input=identity, takes="f", traits="inplace")
 def frac(input: Array) -> Array:
     """`input - trunc(input)`."""
     whole = np.asarray(each(np.trunc, input))
     return each(np.subtract, input, whole, out=whole)
 
 
-@op(input=zero, takes="bif", warns=False, inplace=True)
+@op(input=zero, takes="bif", traits="silent inplace")
 def sign(input: Array) -> Array:
     """-1, 0 or 1 as the number is negative, zero or positive, in its type; 0 for NaN."""
     if input.dtype.kind == "b":
@@ -102,7 +102,7 @@ def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
     only_tensors=("input",),
     takes="bif",
     scalar=lambda value, dtype, index: cast_checked(np.asarray(value), dtype),
-    inplace=True,
+    traits="inplace",
 )
 def clamp(input: Array, min: Array | None = None, max: Array | None = None) -> Array:
     """Clamp `input` to [min, max], tensors or numbers that broadcast. `max` wins where they cross; NaN stays NaN.
@@ -135,7 +135,7 @@ def _finite_gradient(g: Tensor, input: Tensor) -> Tensor:
     return masked_fill(g, isfinite(input).logical_not(), 0)
 
 
-@op(input=_finite_gradient, widen=False, inplace=True)
+@op(input=_finite_gradient, traits="unwidened inplace")
 def nan_to_num(
     input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Array:
@@ -165,9 +165,8 @@ synonyms(clip=clamp, fix=trunc)
     other=lambda g: zero(g),
     promote=True,
     only_tensors=("input", "other"),
-    widen=False,
+    traits="unwidened inplace",
     takes="f",
-    inplace=True,
 )
 def nextafter(input: Array, other: Array) -> Array:
     """The number next to `input` in its type, in the direction of `other`; `other` where both are equal."""

@@ -60,7 +60,7 @@ erfcx = unary_ufunc(
     name="erfcx",
     gradient=lambda g, input, out: g * (2 * input * out - 2 / math.sqrt(math.pi)),
     takes="f",
-    method=False,
+    traits="function",
     inplace=False,
 )
 
@@ -74,7 +74,7 @@ ndtr = unary_ufunc(
     name="ndtr",
     gradient=lambda g, input: g * ((input * input * -0.5).exp() / math.sqrt(2 * math.pi)),
     takes="f",
-    method=False,
+    traits="function",
     inplace=False,
 )
 
@@ -84,7 +84,7 @@ log_ndtr = unary_ufunc(
     name="log_ndtr",
     gradient=lambda g, input: g * (math.sqrt(2 / math.pi) / erfcx(input * -math.sqrt(0.5))),
     takes="f",
-    method=False,
+    traits="function",
     inplace=False,
 )
 
@@ -95,7 +95,7 @@ ndtri = unary_ufunc(
     name="ndtri",
     gradient=lambda g, out: g * ((out * out * 0.5).exp() * math.sqrt(2 * math.pi)),
     takes="f",
-    method=False,
+    traits="function",
     inplace=False,
 )
 
@@ -112,7 +112,7 @@ digamma = unary_ufunc(
 )
 
 
-@op(input=lambda g, n, input: g * polygamma(n + 1, input), promote="float", takes="f", method=False)
+@op(input=lambda g, n, input: g * polygamma(n + 1, input), promote="float", takes="f", traits="function")
 def polygamma(n: int, input: Array) -> Array:
     """The `n`-th derivative of `digamma`. Raises RuntimeError for a negative n, TypeError for other than an int."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
@@ -132,14 +132,14 @@ def polygamma(n: int, input: Array) -> Array:
     only_tensors=("input",),
     takes="f",
     ufunc=np.copysign,
-    inplace=True,
+    traits="inplace",
 )
 def copysign(input: Array, other: Array) -> Array:
     """The magnitude of `input` with the sign of `other`, that of a zero too."""
     return np.copysign(input, other)
 
 
-@op(input=no_derivative("heaviside"), values=no_derivative("heaviside"), takes="bif", inplace=True)
+@op(input=no_derivative("heaviside"), values=no_derivative("heaviside"), takes="bif", traits="inplace")
 def heaviside(input: Array, values: Array) -> Array:
     """0 where `input` is negative, 1 where it is positive, `values`, of its dtype, where it is 0, NaN where it is.
     Raises NotImplementedError for different dtypes."""
@@ -156,7 +156,7 @@ def _logit_gradient(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
     return found.where((input >= low) & (input <= 1 - low), math.nan if eps is None else 0.0)
 
 
-@op(input=_logit_gradient, promote="float", takes="f", inplace=True)
+@op(input=_logit_gradient, promote="float", takes="f", traits="inplace")
 def logit(input: Array, eps: float | None = None) -> Array:
     """log(p / (1 - p)), the inverse of `sigmoid`; with `eps` of p within eps and 1 - eps.
 
@@ -209,7 +209,7 @@ class MantissaExponent(NamedTuple):
     exponent: Any
 
 
-@op(input=lambda g, exponent: g[0] * (-exponent.to(g[0].dtype)).exp2(), takes="f", widen=False)
+@op(input=lambda g, exponent: g[0] * (-exponent.to(g[0].dtype)).exp2(), takes="f", traits="unwidened")
 def frexp(input: Array) -> MantissaExponent:
     """Mantissas and int32 exponents: input = mantissa * 2 ** exponent, with abs(mantissa) in [1/2, 1), or 0."""
     wide = input.astype(np.float32) if input.itemsize == 2 else input
@@ -248,7 +248,7 @@ def _density(input: Tensor, other: Tensor) -> Tensor:
     promote=True,
     only_tensors=("input", "other"),
     takes="f",
-    inplace=True,
+    traits="inplace",
 )
 def igamma(input: Array, other: Array) -> Array:
     """The regularized lower incomplete gamma function: the integral of t**(input - 1) exp(-t) from 0 to `other`, over
@@ -262,7 +262,7 @@ def igamma(input: Array, other: Array) -> Array:
     promote=True,
     only_tensors=("input", "other"),
     takes="f",
-    inplace=True,
+    traits="inplace",
 )
 def igammac(input: Array, other: Array) -> Array:
     """1 - igamma(input, other), accurate where that is small."""
@@ -286,7 +286,7 @@ def _quantile_slope(g: Tensor, input: Tensor, p: Tensor, out: Tensor) -> Tensor:
     promote=True,
     only_tensors=("input", "p"),
     takes="f",
-    method=False,
+    traits="function",
 )
 def gamma_quantile(input: Array, p: Array) -> Array:
     """The number below which a gamma distributed one of shape `input` and scale 1 is with probability `p`."""
@@ -306,13 +306,7 @@ def _mvlgamma_gradient(g: Tensor, input: Tensor, p: int) -> Tensor:
     return g * sum(others, first)
 
 
-@op(
-    input=_mvlgamma_gradient,
-    promote="float",
-    takes="f",
-    booleans=False,
-    inplace=True,
-    )  # fmt: skip
+@op(input=_mvlgamma_gradient, promote="float", takes="f", traits="no_booleans inplace")
 def mvlgamma(input: Array, p: int) -> Array:
     """The logarithm of the gamma function of `p` variables: the sum of lgamma(input - j / 2) for j below `p`, plus
     p (p - 1) / 4 log(pi).
@@ -333,7 +327,7 @@ def mvlgamma(input: Array, p: int) -> Array:
     other=lambda g, input, other: g * (-input * zeta(input + 1, other)),
     promote="float",
     takes="f",
-    method=False,
+    traits="function",
 )
 def zeta(input: Array, other: Array) -> Array:
     """The Hurwitz zeta function: the sum of (k + other)**-input over k = 0, 1, ...; infinite for an `input` of 1, NaN
@@ -371,7 +365,7 @@ i0e = unary_ufunc(
     name="i0e",
     gradient=lambda g, input, out: g * (i1e(input) - input.sign() * out),
     takes="f",
-    method=False,
+    traits="function",
     inplace=False,
 )
 
@@ -381,7 +375,7 @@ i1 = unary_ufunc(
     name="i1",
     gradient=lambda g, input, out: g * _at_zero(i0(input) - _over(out, input), input),
     takes="f",
-    method=False,
+    traits="function",
     inplace=False,
 )
 
@@ -391,7 +385,7 @@ i1e = unary_ufunc(
     name="i1e",
     gradient=lambda g, input, out: g * _at_zero(i0e(input) - input.sign() * out - _over(out, input), input),
     takes="f",
-    method=False,
+    traits="function",
     inplace=False,
 )
 
@@ -406,7 +400,7 @@ def _declare(name: str, doc: str, function: Callable[[Any], Any]) -> Callable[..
         return np.asarray(function(input)).astype(input.dtype, copy=False)
 
     forward.__name__, forward.__doc__ = name, doc
-    return op(promote="float", takes="f", method=False)(forward)
+    return op(promote="float", takes="f", traits="function")(forward)
 
 
 def _of_scipy(name: str, function: str, doc: str) -> Callable[..., Tensor]:
@@ -481,7 +475,7 @@ def _declare_polynomial(
         name,
         f"{doc} of degree `n` at `input`. Raises RuntimeError for degrees above 2**16.",
     )
-    return op(promote="float", takes="f", method=False)(forward)
+    return op(promote="float", takes="f", traits="function")(forward)
 
 
 def _chebyshev(x: Any, last: Any, before: Any, k: int) -> Any:

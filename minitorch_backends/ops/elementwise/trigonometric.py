@@ -60,7 +60,7 @@ def _distance(input: Tensor, other: Any) -> Tensor:
     only_tensors=("input", "other"),
     takes="f",
     ufunc=np.arctan2,
-    inplace=True,
+    traits="inplace",
 )
 def atan2(input: Array, other: Array) -> Array:
     """The angle in [-pi, pi] of the point with ordinate `input` and abscissa `other`."""
@@ -74,7 +74,7 @@ def atan2(input: Array, other: Array) -> Array:
     only_tensors=("input", "other"),
     takes="f",
     ufunc=np.hypot,
-    inplace=True,
+    traits="inplace",
 )
 def hypot(input: Array, other: Array) -> Array:
     """sqrt(input**2 + other**2) without overflow."""

@@ -20,12 +20,13 @@ def unary_ufunc(
     *,
     gradient: Callable[..., Tensor],
     name: str | None = None,
+    inplace: bool = True,
+    traits: str = "",
     **options: Any,
 ) -> Callable[..., Tensor]:
     """Declare the op `name` of one input, which `function` computes: `sin = unary_ufunc(np.sin, "The sine.", ...)`.
 
-    Integers and booleans become floating before, and there is an in-place method. By default the op has the function's
-    name.
+    Integers and booleans become floating before. By default the op has the function's name, and an in-place method.
 
     Arguments:
         gradient: the rule of the input, written as those of `op` are.
@@ -41,4 +42,5 @@ def unary_ufunc(
     forward.__annotations__ = {"input": "Array"}
     if isinstance(function, np.ufunc):
         options.setdefault("ufunc", function)
-    return op(forward, input=gradient, **{"promote": "float", "inplace": True, **options})
+    traits += " inplace" if inplace else ""
+    return op(forward, input=gradient, traits=traits, **{"promote": "float", **options})

@@ -96,8 +96,7 @@ def _plain_dims(dim: Any, ndim: int) -> Dims | None:
 @op(
     input=lambda g, dims, scaling, forward: transform(g, dims, scaling, not forward),
     name="fft_c2c",
-    method=False,
-    warns=False,
+    traits="function silent",
     takes="c",
     batch="transform dims",
 )
@@ -122,7 +121,7 @@ def _real_gradient(g: Tensor, input_shape: tuple[int, ...], dims: Dims, scaling:
     return halved_transform(g / _counts(g, dims[-1], last), dims, scaling, last)
 
 
-@op(input=_real_gradient, name="fft_r2c", method=False, warns=False, takes="f", batch="transform dims")
+@op(input=_real_gradient, name="fft_r2c", traits="function silent", takes="f", batch="transform dims")
 def real_transform(input: Array, dims: Dims, scaling: str) -> Array:
     """The forward transform of real numbers; the last dim keeps the frequencies up to n/2."""
     return _run(input, "real", dims, scaling)
@@ -131,8 +130,7 @@ def real_transform(input: Array, dims: Dims, scaling: str) -> Array:
 @op(
     input=lambda g, dims, scaling, last: real_transform(g, dims, scaling) * _counts(g, dims[-1], last),
     name="fft_c2r",
-    method=False,
-    warns=False,
+    traits="function silent",
     takes="c",
     batch="transform dims",
 )

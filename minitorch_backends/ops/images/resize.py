@@ -42,7 +42,7 @@ def _three(input: np.ndarray, dim: int) -> np.ndarray:
     return input.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
 
 
-@op(takes="f", method=False, input=lambda g, dim, at: resample_back(g, dim, at), batch="shift dim")
+@op(takes="f", traits="function", input=lambda g, dim, at: resample_back(g, dim, at), batch="shift dim")
 def resample(input: Array, dim: int, at: Neighbours) -> Array:
     """Along `dim`, counted from the front, of `at.size` values, the sums of `at`."""
     places, shares = at.places, at.shares.astype(input.dtype)
@@ -58,7 +58,7 @@ def resample(input: Array, dim: int, at: Neighbours) -> Array:
 
 @op(
     takes="f",
-    method=False,
+    traits="function",
     grad_output=lambda g, dim, at: resample(g, dim, at),
     batch="loop: functions of it fold the batch",
 )

@@ -37,7 +37,7 @@ def _of_sums(g: Tensor, input: Tensor, padding_idx: int | None) -> Tensor:
     return rows if padding_idx is None else rows.masked_fill((input == padding_idx).unsqueeze(-1), 0)
 
 
-@op(method=False, takes="ifc", grad_output=_of_sums, batch="loop: places in one sample")
+@op(traits="function", takes="ifc", grad_output=_of_sums, batch="loop: places in one sample")
 def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: int | None = None) -> Array:
     """The transpose of `embedding_rows`: row k of `count` is the sum of the rows of `grad_output` whose index is k, in
     their order."""
@@ -60,7 +60,13 @@ def _of_rows(
     return embedding_sums(g, input, weight_shape[0], padding_idx)
 
 
-@op(takes=EVERY_DTYPE, called="embedding", method=False, widen=False, weight=_of_rows, batch="trailing 0")
+@op(
+    takes=EVERY_DTYPE,
+    name=("embedding_rows", "embedding"),
+    traits="function unwidened",
+    weight=_of_rows,
+    batch="trailing 0",
+)
 def embedding_rows(
     input: Array, weight: Array, padding_idx: int | None = None, scale_grad_by_freq: bool = False
 ) -> Array:
@@ -109,7 +115,7 @@ def embedding(
 
 
 @functional
-@op(takes="i", method=False, warns=False, batch="trailing 0")
+@op(takes="i", traits="function silent", batch="trailing 0")
 def one_hot(input: Array, num_classes: int = -1) -> Array:
     """One-hot encoding: a new last dimension, int64, that is 1 at the class and 0 elsewhere.
 

@@ -56,10 +56,7 @@ def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
     takes=EVERY_DTYPE,
     input=lambda input_shape, input_dtype: _zeros(input_shape, input_dtype),
     src=lambda g: g,
-    mutates=True,
-    inplace=True,
-    method=False,
-    widen=False,
+    traits="mutates inplace function unwidened",
     batch="write",
 )
 def copy(input: Array, src: Array, non_blocking: bool = False) -> None:
@@ -99,11 +96,7 @@ Tensor.copy_ = _copy_  # type: ignore[assignment, method-assign]
     value=lambda g: g,
     promote=("value",),
     scalar=_exact,
-    mutates=True,
-    uniform=True,
-    inplace=True,
-    method=False,
-    widen=False,
+    traits="mutates uniform inplace function unwidened",
     batch="write",
 )
 def fill(input: Array, value: Array) -> None:
@@ -126,14 +119,11 @@ Tensor.zero_ = _zero_  # type: ignore[assignment, method-assign]
 
 @op(
     takes=EVERY_DTYPE,
-    row_major=True,
+    traits="row_major inplace unwidened silent",
     input=lambda g, mask: masked_fill(g, mask, 0),
     value=lambda g, mask: masked_fill(g, mask.logical_not(), 0),
     promote=("value",),
     scalar=_exact,
-    inplace=True,
-    widen=False,
-    warns=False,
     batch="align",
 )
 def masked_fill(input: Array, mask: Array, value: Array) -> Array:

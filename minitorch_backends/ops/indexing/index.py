@@ -27,9 +27,7 @@ __all__: list[str] = []
 @op(
     takes=EVERY_DTYPE,
     input=lambda g, input_shape, indices: index_embed(g, input_shape, indices),
-    widen=False,
-    warns=False,
-    method=False,
+    traits="unwidened silent function",
     batch="look_up",
 )
 def look_up(input: Array, indices: Any) -> Array:
@@ -46,7 +44,7 @@ def look_up(input: Array, indices: Any) -> Array:
     return found if found.flags.c_contiguous else in_order(found)
 
 
-@op(takes="bifcn", value=lambda g, indices: look_up(g, indices), method=False, batch="loop: places in one sample")
+@op(takes="bifcn", value=lambda g, indices: look_up(g, indices), traits="function", batch="loop: places in one sample")
 def index_embed(value: Array, shape: Any, indices: Any) -> Array:
     """Zeros of `shape` with `value` added at `indices`, once per occurrence of a place: the adjoint of `look_up`."""
     out = np.zeros(shape, value.dtype)
@@ -58,10 +56,7 @@ def index_embed(value: Array, shape: Any, indices: Any) -> Array:
     takes=EVERY_DTYPE,
     input=lambda g, indices, accumulate: g if accumulate else index_assign(g, _zero(g), indices),
     values=lambda g, indices: look_up(g, indices),
-    mutates=True,
-    widen=False,
-    inplace=True,
-    method=False,
+    traits="mutates unwidened inplace function",
     batch="loop: places in one sample",
 )
 def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumulate: bool = False) -> None:
@@ -96,11 +91,8 @@ def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumula
 @op(
     input=no_derivative("scatter with reduce='multiply'"),
     values=no_derivative("scatter with reduce='multiply'"),
-    mutates=True,
-    widen=False,
-    inplace=True,
-    method=False,
-    called="scatter",
+    traits="mutates unwidened inplace function",
+    name=("index_multiply", "scatter"),
     batch="loop: places in one sample",
 )
 def index_multiply(input: Array, values: Array, indices: Any) -> None:

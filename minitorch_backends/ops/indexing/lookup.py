@@ -208,7 +208,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     return ravel(source)[:count], places, False
 
 
-@op(widen=False, warns=False, batch="loop: a size that depends on values")
+@op(traits="unwidened silent", batch="loop: a size that depends on values")
 def argwhere(input: Array) -> Array:
     """The indices of the elements that are not zero, one row of int64 for each, in row-major order."""
     return np.argwhere(input)

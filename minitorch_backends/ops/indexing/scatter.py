@@ -79,10 +79,8 @@ def _along(positions: np.ndarray, dim: int) -> tuple[np.ndarray, ...]:
 @op(
     takes=EVERY_DTYPE,
     input=lambda g, input_shape, dim, index: index_embed(g, input_shape, _along(index, dim)),
-    called="gather",
-    widen=False,
-    warns=False,
-    method=False,
+    name=("gather_along", "gather"),
+    traits="unwidened silent function",
     batch="gather",
 )
 def gather_along(input: Array, dim: int, index: Any) -> Array:
@@ -273,7 +271,12 @@ def _combined_gradients(
     return _beside(g, g, input, places, include_self), _take_flat(g, places), None
 
 
-@op(gradients=_combined_gradients, method=False, called="scatter_reduce", batch="loop: places in one sample")
+@op(
+    gradients=_combined_gradients,
+    traits="function",
+    name=("combine_at", "scatter_reduce"),
+    batch="loop: places in one sample",
+)
 def combine_at(input: Array, src: Array, places: Array, reduce: Any, include_self: bool = True) -> Array:
     """A copy of `input` with each element reduced (sum, product or mean) over the elements of `src` sent to its flat
     place.
@@ -323,7 +326,11 @@ def _limit(dtype: np.dtype, largest: bool) -> Any:
 
 
 @op(
-    gradients=_extreme_gradients, method=False, takes="bif", called="scatter_reduce", batch="loop: places in one sample"
+    gradients=_extreme_gradients,
+    traits="function",
+    takes="bif",
+    name=("extreme_at", "scatter_reduce"),
+    batch="loop: places in one sample",
 )
 def extreme_at(input: Array, src: Array, places: Array, reduce: Any, include_self: bool = True) -> Array:
     """`combine_at` of the largest ("amax") or smallest ("amin") element. NaN wins."""

@@ -21,7 +21,7 @@ __all__ = ["bucketize", "isin", "searchsorted", "unique", "unique_consecutive"]
 # In sorted values
 
 
-@op(promote=True, widen=False, warns=False, method=False, takes="bif", batch="loop: the elements of one sample")
+@op(promote=True, traits="unwidened silent function", takes="bif", batch="loop: the elements of one sample")
 def places_in_order(
     sorted_sequence: Array, input: Array, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Any = None,
@@ -184,9 +184,7 @@ class Distinct(NamedTuple):
 
 @op(
     input=no_derivative("unique"),
-    method=False,
-    widen=False,
-    warns=False,
+    traits="function unwidened silent",
     takes="bif",
     batch="loop: a size that depends on values",
 )

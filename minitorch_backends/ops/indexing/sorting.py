@@ -121,10 +121,8 @@ def _reshape_pair(pair: ValuesIndices, shape: tuple[int, ...]) -> ValuesIndices:
 
 
 @op(
-    row_major=True,
+    traits="row_major function silent",
     input=lambda g, indices, input_shape, dim: _of_many(g[0], indices, input_shape, dim),
-    method=False,
-    warns=False,
     takes="bif",
     batch="along",
 )
@@ -140,7 +138,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     return sorted_along(input, dim, descending)
 
 
-@op(row_major=True, takes="bif", warns=False, batch="along")
+@op(traits="row_major silent", takes="bif", batch="along")
 def argsort(input: Array, dim: int = -1, descending: bool = False, stable: bool = False) -> Array:
     """The indices that sort along `dim`; equal elements always keep their order, and NaN is the largest."""
     axis = wrap_dim(dim, input.ndim)
@@ -186,9 +184,8 @@ def leading(array: np.ndarray, k: int, axis: int, largest: bool, few: int = _FEW
 
 
 @op(
-    row_major=True,
+    traits="row_major silent",
     input=lambda g, indices, input_shape, dim: _of_many(g[0], indices, input_shape, dim),
-    warns=False,
     takes="if",
     batch="along",
 )
@@ -234,7 +231,7 @@ def _ranked_among_many(array: np.ndarray, k: int, axis: int) -> ValuesIndices:
 
 @op(
     input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
-    warns=False,
+    traits="silent",
     takes="bif",
     batch="along",
 )

@@ -123,7 +123,7 @@ def _small_adjugate(C: Tensor) -> tuple[Tensor, Tensor]:
     return coefficient * sign, adjugate * sign
 
 
-@op(name="determinant", called="linalg_det", method=False, takes="fc", A=_det_gradient)
+@op(name=("determinant", "linalg_det"), traits="function", takes="fc", A=_det_gradient)
 def _determinant(A: Array) -> WithFactors:
     """The determinants, with the LU factors."""
     of_square("det", A)
@@ -165,7 +165,7 @@ def _slogdet_gradient(g: tuple, A: Tensor, out: tuple) -> Tensor:
     return lu_solve(out[2], out[3], adopt(np.ascontiguousarray(identity)), adjoint=True) * scale[..., None, None]
 
 
-@op(name="sign_and_logarithm", called="linalg_slogdet", method=False, takes="fc", A=_slogdet_gradient)
+@op(name=("sign_and_logarithm", "linalg_slogdet"), traits="function", takes="fc", A=_slogdet_gradient)
 def _sign_and_logarithm(A: Array) -> SignAndLogarithm:
     """The signs and logarithms of the determinants, with the LU factors."""
     of_square("slogdet", A)

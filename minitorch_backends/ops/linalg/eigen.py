@@ -136,7 +136,7 @@ def _eigh_gradient(g: tuple, out: tuple) -> Tensor:
     return V @ inner @ adjoint(V)
 
 
-@op(name="eigh_of_triangle", called="linalg_eigh", method=False, takes="fc", A=_eigh_gradient)
+@op(name=("eigh_of_triangle", "linalg_eigh"), traits="function", takes="fc", A=_eigh_gradient)
 def _eigh(A: Array, UPLO: str = "L") -> Eig:
     """The eigenvalues and eigenvectors of the Hermitian matrices whose lower ("L") or upper triangles these are."""
     of_square("eigh", A)
@@ -165,7 +165,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eig:
     return Eig(*_eigh(A, UPLO))
 
 
-@op(name="values_of_triangle", called="linalg_eigvalsh", method=False, takes="fc")
+@op(name=("values_of_triangle", "linalg_eigvalsh"), traits="function", takes="fc")
 def _eigvalsh(A: Array, UPLO: str = "L") -> Array:
     """The eigenvalues of Hermitian matrices, without gradients."""
     of_square("eigvalsh", A)
@@ -201,7 +201,7 @@ def _eig_gradient(g: tuple, out: tuple) -> Tensor:
     return solve(adjoint(V), inner @ adjoint(V))
 
 
-@op(name="linalg_eig", method=False, takes="fc", A=_eig_gradient, autocast="float32")
+@op(name="linalg_eig", traits="function", takes="fc", A=_eig_gradient, autocast="float32")
 def eig(A: Array) -> Eig:
     """The eigenvalues of square matrices and eigenvectors of length 1, the columns of V; both are complex.
 
@@ -215,7 +215,7 @@ def eig(A: Array) -> Eig:
     return Eig(found.w, found.V)
 
 
-@op(name="values_of_matrix", called="linalg_eigvals", method=False, takes="fc")
+@op(name=("values_of_matrix", "linalg_eigvals"), traits="function", takes="fc")
 def _eigvals(A: Array) -> Array:
     """The eigenvalues of square matrices, without gradients."""
     of_square("eigvals", A)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, Forms, composite, op
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.dispatch import product
@@ -118,7 +118,7 @@ def _exponential_gradient(g: Tensor, A: Tensor) -> Tensor:
     return matrix_exp(cat([upper, lower], -2))[..., :n, n:]
 
 
-@op(name="matrix_exp", takes="fc", aliases={"input": "A"}, A=_exponential_gradient, product="matmul")
+@op(name="matrix_exp", takes="fc", forms=Forms(aliases={"input": "A"}), A=_exponential_gradient, product="matmul")
 def matrix_exp(A: Array) -> Array:
     """The exponential of square matrices, sum A^k / k!. A: (..., n, n)."""
     of_square("matrix_exp", A)

@@ -48,9 +48,8 @@ def _gradient_of_matrix(g: tuple, A: Tensor, B: Tensor, precision: Any) -> Tenso
 
 
 @op(
-    name="least_squares",
-    called="linalg_lstsq",
-    method=False,
+    name=("least_squares", "linalg_lstsq"),
+    traits="function",
     takes="fc",
     product="matmul",
     A=_gradient_of_matrix,
@@ -143,7 +142,7 @@ class LDLFactor(NamedTuple):
     pivots: Any
 
 
-@op(A=no_derivative("linalg.ldl_factor"), name="linalg_ldl_factor_ex", method=False, takes="fc")
+@op(A=no_derivative("linalg.ldl_factor"), name="linalg_ldl_factor_ex", traits="function", takes="fc")
 def ldl_factor_ex(A: Array, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:
     """`ldl_factor`, and with it info, int32: 0, or the number of the first block of D that is zero."""
     of_square("ldl_factor", A)
@@ -176,7 +175,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
     LD=no_derivative("linalg.ldl_solve"),
     B=no_derivative("linalg.ldl_solve"),
     name="linalg_ldl_solve",
-    method=False,
+    traits="function",
     takes="fc",
     batch="loop: operands that broadcast in pairs",
 )

@@ -90,7 +90,7 @@ def _lu_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
     return permute_rows(gB, np.argsort(permutation(out[1]._array, m), axis=-1))
 
 
-@op(name="linalg_lu_factor_ex", method=False, takes="fc", A=lambda g, out: _lu_gradient(g, out))
+@op(name="linalg_lu_factor_ex", traits="function", takes="fc", A=lambda g, out: _lu_gradient(g, out))
 def lu_factor_ex(A: Array, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
     """`lu_factor`, and with it info, int32: 0, or the number of the first diagonal element of U that is zero.
 
@@ -176,7 +176,7 @@ def _gradient_of_factors(
 
 @op(
     name="linalg_lu_solve",
-    method=False,
+    traits="function",
     takes="fc",
     LU=_gradient_of_factors,
     B=lambda g, LU, pivots, left, adjoint: lu_solve(LU, pivots, g, left=left, adjoint=not adjoint),

@@ -58,7 +58,7 @@ def _tall_gradient(gQ: Tensor, gR: Tensor, Q: Tensor, R: Tensor) -> Tensor:
     return solve_triangular(adjoint(R), gQ + Q @ (lower + adjoint(lower)), upper=False, left=False)
 
 
-@op(name="linalg_qr", method=False, takes="fc", A=_qr_gradient, autocast="float32")
+@op(name="linalg_qr", traits="function", takes="fc", A=_qr_gradient, autocast="float32")
 def qr(A: Array, mode: str = "reduced") -> QR:
     """A = Q @ R, with orthonormal columns in Q and R upper triangular. A: (..., m, n). Returns (Q, R).
 

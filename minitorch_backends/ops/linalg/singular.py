@@ -78,7 +78,7 @@ def _svd_gradient(g: tuple, out: tuple, full_matrices: bool) -> Tensor:
     return gA
 
 
-@op(name="linalg_svd", method=False, takes="fc", A=_svd_gradient, autocast="float32")
+@op(name="linalg_svd", traits="function", takes="fc", A=_svd_gradient, autocast="float32")
 def svd(A: Array, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """A = U @ diag(S) @ Vh with orthonormal columns in U and rows in Vh, S real and descending. A: (..., m, n).
 
@@ -109,7 +109,7 @@ def _decompose(function: str, A: np.ndarray, driver: str | None, full: bool = Fa
     return found
 
 
-@op(name="values_of_svd", called="linalg_svdvals", method=False, takes="fc")
+@op(name=("values_of_svd", "linalg_svdvals"), traits="function", takes="fc")
 def _svdvals(A: Array, driver: str | None = None) -> Array:
     """The singular values, without gradients."""
     return _decompose("svdvals", A, driver, vectors=False).S
@@ -158,7 +158,7 @@ def _pinv_gradient(g: Tensor, A: Tensor, out: Tensor) -> Tensor:
     return -adjoint(K @ P) + (gH - A @ K) @ P @ PH + along - (along @ P) @ A
 
 
-@op(name="pseudo_inverse", called="linalg_pinv", method=False, takes="fc", A=_pinv_gradient)
+@op(name=("pseudo_inverse", "linalg_pinv"), traits="function", takes="fc", A=_pinv_gradient)
 def _pinv(A: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     """`linalg.pinv` for tolerances that are numbers, arrays of them, or None."""
     if hermitian:

@@ -32,7 +32,7 @@ def _inverse_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], precision:
     return -times(times(X, g[0], precision), X, precision)
 
 
-@op(name="linalg_inv_ex", method=False, takes="fc", product="matmul", A=_inverse_gradient, autocast="float32")
+@op(name="linalg_inv_ex", traits="function", takes="fc", product="matmul", A=_inverse_gradient, autocast="float32")
 def inv_ex(A: Array, *, check_errors: bool = False, precision: str | None = None, refine: bool = True) -> InvEx:
     """`inv`, and with it info, int32: 0, or the number of the first pivot that is zero.
 
@@ -95,9 +95,8 @@ def _gradient_of_matrix(g: tuple, A: Tensor, out: tuple, left: bool, precision: 
 
 
 @op(
-    name="solve_with_factors",
-    called="linalg_solve_ex",
-    method=False,
+    name=("solve_with_factors", "linalg_solve_ex"),
+    traits="function",
     takes="fc",
     product="matmul",
     A=_gradient_of_matrix,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, Forms, composite, op
 from ...kernels import linalg as kernels
 from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
@@ -40,7 +40,7 @@ def _cholesky_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], upper: bo
     return (gA + adjoint(gA)) / 2
 
 
-@op(name="linalg_cholesky_ex", method=False, takes="fc", A=_cholesky_gradient, autocast="float32")
+@op(name="linalg_cholesky_ex", traits="function", takes="fc", A=_cholesky_gradient, autocast="float32")
 def cholesky_ex(A: Array, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
     """`cholesky`, and with it info, int32: 0, or the order of the leading minor that is not positive definite.
 
@@ -91,7 +91,7 @@ def _gradient_of_triangle(
 
 @op(
     name="linalg_solve_triangular",
-    method=False,
+    traits="function",
     takes="fc",
     product="matmul",
     A=_gradient_of_triangle,
@@ -156,7 +156,7 @@ def _cholesky_solve_gradient_of_factor(
 @op(
     takes="fc",
     product="matmul",
-    aliases={"input": "B", "input2": "L"},
+    forms=Forms(aliases={"input": "B", "input2": "L"}),
     B=lambda g, L, upper, precision, refine: cholesky_solve(g, L, upper, precision=precision, refine=refine),
     L=_cholesky_solve_gradient_of_factor,
     autocast="float32",
@@ -188,7 +188,7 @@ def _cholesky_inverse_gradient(g: Tensor, L: Tensor, out: Tensor, upper: bool) -
     return (L.triu() @ gA).triu() if upper else (gA @ L.tril()).tril()
 
 
-@op(method=False, takes="fc", L=_cholesky_inverse_gradient)
+@op(traits="function", takes="fc", L=_cholesky_inverse_gradient)
 def inverse_of_factor(L: Array, upper: bool) -> Array:
     """`cholesky_inverse`, with `upper` given."""
     of_square("cholesky_inverse", L, "L")

@@ -65,7 +65,7 @@ def _no_class(target: np.ndarray, count: int, ignore_index: int) -> IndexError:
 
 
 @op(
-    method=False,
+    traits="function",
     takes="if",
     grad_output=lambda g, target, ignore_index: nll_terms(g, target, ignore_index),
     batch="loop: places in one sample",
@@ -76,7 +76,7 @@ def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore
 
 
 @op(
-    method=False,
+    traits="function",
     takes="if",
     input=lambda g, target, ignore_index, input_shape: nll_spread(g, target, input_shape, ignore_index),
     batch="score",
@@ -103,7 +103,7 @@ def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], igno
     return adopt(_spread(shares, target._array, input_shape, ignore_index))
 
 
-@op(method=False, takes="if", input=_mean_gradient, batch="mean_score")
+@op(traits="function", takes="if", input=_mean_gradient, batch="mean_score")
 def nll_mean(input: Array, target: Array, ignore_index: int = -100) -> Array:
     """The mean of `nll_terms` over the targets that are not ignored; NaN where all are."""
     total = sum_of_all(_scores(input, target, ignore_index))

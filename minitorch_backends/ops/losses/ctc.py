@@ -164,7 +164,7 @@ def _of_path_sums(g: Tensor, emitted: Tensor, skips: Any, frames: Any, lengths: 
     return adopt(shares.astype(emitted._array.dtype))
 
 
-@op(takes="f", method=False, emitted=_of_path_sums, batch="loop: a fixed number of dimensions")
+@op(takes="f", traits="function", emitted=_of_path_sums, batch="loop: a fixed number of dimensions")
 def path_sums(emitted: Array, skips: Any, frames: Any, lengths: Any) -> Array:
     """The logarithm of the probability of all paths of each sequence of a batch.
 

@@ -98,7 +98,7 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
 
 @op(
     takes="f",
-    method=False,
+    traits="function",
     difference=lambda g, difference, delta: g * hardtanh(difference, -delta, delta),
     batch="align",
 )
@@ -167,7 +167,7 @@ _LEAST_LOG = -100.0
 @op(
     promote=True,
     takes="f",
-    method=False,
+    traits="function",
     input=lambda g, input, target: g * (input - target) / ((1 - input) * input).clamp(min=1e-12),
     target=lambda g, input: g * ((-input).log1p().clamp(min=_LEAST_LOG) - input.log().clamp(min=_LEAST_LOG)),
     batch="align",

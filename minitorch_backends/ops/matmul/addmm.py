@@ -9,7 +9,7 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...backends.operands import by_formats
 from ...backends.precision_policy import resolve
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, Forms, composite, op
 from ...kernels.arrays.elementwise import is_half
 from ...kernels.precisions.float8 import from_float32, is_float8
 from ...kernels.runtime.shapes import broadcast_shapes
@@ -108,16 +108,16 @@ def _scaled_first(first: str, second: str) -> tuple[str, str]:
 
 
 @op(
-    inplace=True, takes="ifcn", widen=False, product="matmul", deprecated=_scaled_first("mat1", "mat2"),
-    roles={"mat1": "", "mat2": ""},
-    input=_gradient_of_addend,
+    traits="inplace unwidened", takes="ifcn", product=("matmul", {"mat1": "", "mat2": ""}),
+    forms=Forms(deprecated=_scaled_first("mat1", "mat2")), input=_gradient_of_addend,
     mat1=lambda g, mat2, alpha, precision: _scaled_product(g, adjoint(mat2), alpha, precision),
     mat2=lambda g, mat1, mat2_shape, mat2_strides, alpha, precision: (
         gradient_of_right(g, mat1, mat2_shape, mat2_strides, precision)
         if alpha == 1 and g.dtype is mat1.dtype
         else _scaled_product(adjoint(mat1), g, alpha, precision)
-    ), autocast="lower", batch="add_product",
-    )  # fmt: skip
+    ),
+    autocast="lower", batch="add_product",
+)  # fmt: skip
 def addmm(
     input: Array,
     mat1: Array,
@@ -141,13 +141,12 @@ def addmm(
 
 
 @op(
-    inplace=True, takes="ifcn", widen=False, product="matmul", deprecated=_scaled_first("batch1", "batch2"),
-    roles={"batch1": "", "batch2": ""},
-    input=_gradient_of_addend,
+    traits="inplace unwidened", takes="ifcn", product=("matmul", {"batch1": "", "batch2": ""}),
+    forms=Forms(deprecated=_scaled_first("batch1", "batch2")), input=_gradient_of_addend,
     batch1=lambda g, batch2, alpha, precision: _scaled_product(g, adjoint(batch2), alpha, precision),
-    batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision),
-    autocast="lower", batch="loop: a fixed number of dimensions",
-    )  # fmt: skip
+    batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision), autocast="lower",
+    batch="loop: a fixed number of dimensions",
+)  # fmt: skip
 def baddbmm(
     input: Array,
     batch1: Array,

@@ -53,10 +53,8 @@ def _of_weight(g: Tensor, input: Tensor, precision: str | None) -> Tensor:
 
 @op(
     takes="ifcn",
-    widen=False,
-    method=False,
-    product="matmul",
-    roles={"input": "activation", "weight": "weight"},
+    traits="unwidened function",
+    product=("matmul", {"input": "activation", "weight": "weight"}),
     input=_of_input,
     weight=_of_weight,
     bias=lambda g: g,

@@ -10,7 +10,7 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import grad_mode
 from ...backends.operands import by_formats, swap
-from ...dispatch.op import Array, composite, op, synonyms
+from ...dispatch.op import Array, Forms, composite, op, synonyms
 from ...kernels.arrays.elementwise import is_half
 from ...kernels.registry import ArraySpec
 from ...tensor import instrumentation
@@ -100,12 +100,10 @@ def adjoint(matrix: Tensor) -> Tensor:
 
 
 @op(
-    operators=("__matmul__", "__rmatmul__"),
+    forms=Forms(operators=("__matmul__", "__rmatmul__")),
     takes="ifcn",
-    widen=False,
-    warns=False,
-    product="matmul",
-    roles={"input": "", "other": ""},
+    traits="unwidened silent",
+    product=("matmul", {"input": "", "other": ""}),
     input=_gradient_of_left,
     other=gradient_of_right,
     autocast="lower",
@@ -127,10 +125,8 @@ def matmul(input: Array, other: Array, *, precision: str | tuple[str, str] | Non
 
 
 @op(
-    method=False,
+    traits="function unwidened silent",
     takes="f",
-    widen=False,
-    warns=False,
     product="matmul",
     input=lambda g, other: times(g.to(widen(other).dtype), adjoint(widen(other)), None),
     other=lambda g, input: times(adjoint(widen(input)), g.to(widen(input).dtype), None),

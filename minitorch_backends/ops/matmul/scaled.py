@@ -209,7 +209,11 @@ _NO_GRADIENT: dict[str, Any] = dict.fromkeys(
 
 
 @op(
-    method=False, takes="fnp", widen=False, product="matmul", **_NO_GRADIENT, batch="loop: a fixed number of dimensions"
+    traits="function unwidened",
+    takes="fnp",
+    product="matmul",
+    **_NO_GRADIENT,
+    batch="loop: a fixed number of dimensions",
 )
 def scaled_product(
     mat_a: Array,

@@ -63,9 +63,7 @@ def _backward_gradients(
 
 @op(
     takes="f",
-    method=False,
-    widen=False,
-    widen_rules=True,
+    traits="function unwidened wide_rules",
     gradients=_backward_gradients,
     batch="loop: statistics of one sample",
 )
@@ -98,7 +96,7 @@ def _standardize_gradients(
     return of_input, of_weight, of_bias
 
 
-@op(takes="f", method=False, widen=False, gradients=_standardize_gradients, batch="transform dim")
+@op(takes="f", traits="function unwidened", gradients=_standardize_gradients, batch="transform dim")
 def standardize(
     input: Array, weight: Array, bias: Array, dim: tuple[int, ...], eps: float, statistics: str = "moments"
 ) -> Standardized:

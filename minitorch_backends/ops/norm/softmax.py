@@ -22,7 +22,7 @@ def _of_softmax_result(g: Tensor, grad_output: Tensor, result: Tensor, dim: int)
     return g * (grad_output - inner) - grad_output * (g * result).sum(dim, keepdim=True)
 
 
-_along_dim = functools.partial(op, method=False, takes="f", widen=False, widen_rules=True)
+_along_dim = functools.partial(op, traits="function unwidened wide_rules", takes="f")
 
 
 @_along_dim(
@@ -46,7 +46,12 @@ def log_softmax_backward(grad_output: Array, result: Array, dim: int) -> Array:
 # Forwards. The public functions take `dtype`, and cast the input to it first.
 
 
-@_along_dim(called="softmax", row_major=True, input=lambda g, out, dim: softmax_backward(g, out, dim), batch="along")
+@_along_dim(
+    name=("softmax_forward", "softmax"),
+    traits="wide_rules unwidened function row_major",
+    input=lambda g, out, dim: softmax_backward(g, out, dim),
+    batch="along",
+)
 def softmax_forward(input: Array, dim: int) -> Array:
     """exp(input) / sum(exp(input)) along `dim`."""
     wrap_dim(dim, input.ndim)
@@ -54,7 +59,10 @@ def softmax_forward(input: Array, dim: int) -> Array:
 
 
 @_along_dim(
-    called="log_softmax", row_major=True, input=lambda g, out, dim: log_softmax_backward(g, out, dim), batch="along"
+    name=("log_softmax_forward", "log_softmax"),
+    traits="wide_rules unwidened function row_major",
+    input=lambda g, out, dim: log_softmax_backward(g, out, dim),
+    batch="along",
 )
 def log_softmax_forward(input: Array, dim: int) -> Array:
     """input - log(sum(exp(input))) along `dim`."""

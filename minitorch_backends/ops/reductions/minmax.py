@@ -51,10 +51,10 @@ def _smallest(input: np.ndarray) -> np.ndarray:
     return join_elements("Smallest", np.minimum, input)
 
 
-_extreme = functools.partial(op, row_major=True, takes="bif", warns=False)
+_extreme = functools.partial(op, traits="row_major silent", takes="bif")
 
 
-@_extreme(input=shared_among_ties, ufunc=_largest, widen=False, batch="reduce")
+@_extreme(input=shared_among_ties, ufunc=_largest, traits="silent row_major unwidened", batch="reduce")
 def amax(input: Array, dim: int | Sequence[int] = (), keepdim: bool = False) -> Array:
     """The largest element over `dim`, an int or several; over all dimensions by default; NaN if any is NaN.
 
@@ -65,7 +65,7 @@ def amax(input: Array, dim: int | Sequence[int] = (), keepdim: bool = False) -> 
     return join_elements("Largest", np.maximum, input, axes, keepdim)
 
 
-@_extreme(input=shared_among_ties, ufunc=_smallest, widen=False, batch="reduce")
+@_extreme(input=shared_among_ties, ufunc=_smallest, traits="silent row_major unwidened", batch="reduce")
 def amin(input: Array, dim: int | Sequence[int] = (), keepdim: bool = False) -> Array:
     """The smallest element over `dim`, an int or several; over all dimensions by default; NaN if any is NaN.
 
@@ -101,7 +101,9 @@ def _first(reduce: Any, arg: Any, name: str, input: np.ndarray, dim: Any, keepdi
 
 
 @_extreme(
-    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), method=False, batch="along"
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
+    traits="silent row_major function",
+    batch="along",
 )
 def max_along(input: Array, dim: int, keepdim: bool = False) -> ValuesIndices:
     """The largest element along `dim`, and the index of the first one, which gets the gradient."""
@@ -109,7 +111,9 @@ def max_along(input: Array, dim: int, keepdim: bool = False) -> ValuesIndices:
 
 
 @_extreme(
-    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), method=False, batch="along"
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
+    traits="silent row_major function",
+    batch="along",
 )
 def min_along(input: Array, dim: int, keepdim: bool = False) -> ValuesIndices:
     """The smallest element along `dim`, and the index of the first one, which gets the gradient."""
@@ -169,7 +173,7 @@ def _place(arg: Any, name: str, input: np.ndarray, dim: Any, keepdim: bool) -> A
     return _places(arg, input, axis if input.ndim else None, keepdim)
 
 
-@op(warns=False, takes="if", batch="along")
+@op(traits="silent", takes="if", batch="along")
 def argmax(input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the first largest element along `dim`, or in row-major order among all; NaN counts as largest.
 
@@ -178,7 +182,7 @@ def argmax(input: Array, dim: int | None = None, keepdim: bool = False) -> Array
     return _place(np.argmax, "argmax", input, dim, keepdim)
 
 
-@op(warns=False, takes="if", batch="along")
+@op(traits="silent", takes="if", batch="along")
 def argmin(input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the first smallest element along `dim`, or in row-major order among all; NaN counts as smallest.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, Forms, composite, op
 from ...kernels.arrays import sums
 from ...kernels.arrays.rows import join_rows as joined_rows
 from ...tensor.casting import cast_unchecked
@@ -45,7 +45,7 @@ def prepare_sum(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     return array.astype(np.float32) if wanted.category == FLOATING and wanted.itemsize == 2 else array, wanted.dtype
 
 
-@op(takes="bifcn", row_major=True, input=spread, widen=False, warns=False, ufunc=sums.sum_of_all, batch="reduce")
+@op(takes="bifcn", traits="row_major unwidened silent", input=spread, ufunc=sums.sum_of_all, batch="reduce")
 def sum(input: Array, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The sum over `dim`, an int or several; over all dimensions by default. int64 for integers, or else of `dtype`."""
     array, result = prepare_sum(input, dtype)
@@ -75,8 +75,8 @@ def _summed_to(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
 @op(
     input=lambda g, input_shape: g.expand(input_shape),
     name="sum_to_size",
-    variadic="size",
-    method=False,
+    forms=Forms(variadic="size"),
+    traits="function",
     batch="loop: the size of one sample",
 )
 def _sum_to_size(input: Array, size: Any) -> Array:
@@ -111,11 +111,10 @@ def count_reduced(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
 
 @op(
     takes="bifcn",
-    row_major=True,
+    traits="row_major unwidened",
     input=lambda g, input_shape, dim: spread(
         g / count_reduced(input_shape, axes_of(dim, len(input_shape))), input_shape, dim
     ),
-    widen=False,
     ufunc=sums.mean_of_all,
     batch="reduce",
 )
@@ -166,19 +165,19 @@ def _truth(reduce: Any, input: np.ndarray, dim: Any, keepdim: bool) -> np.ndarra
     return out.astype(np.uint8) if input.dtype == np.uint8 else out
 
 
-@op(takes="bifcn", row_major=True, warns=False, batch="reduce")
+@op(takes="bifcn", traits="row_major silent", batch="reduce")
 def all(input: Array, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:
     """Whether all elements are non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_and.reduce, input, dim, keepdim)
 
 
-@op(takes="bifcn", row_major=True, warns=False, batch="reduce")
+@op(takes="bifcn", traits="row_major silent", batch="reduce")
 def any(input: Array, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:
     """Whether any element is non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_or.reduce, input, dim, keepdim)
 
 
-@op(row_major=True, warns=False, batch="reduce")
+@op(traits="row_major silent", batch="reduce")
 def count_nonzero(input: Array, dim: int | Sequence[int] | None = None) -> Array:
     """The number of nonzero elements over `dim`, an int or several; over all dimensions by default."""
     return np.add.reduce(input != 0, axis=axes_of(dim, input.ndim), dtype=np.int64)

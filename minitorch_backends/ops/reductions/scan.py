@@ -34,10 +34,8 @@ _FLOAT32 = np.dtype(np.float32)
 
 @op(
     takes="bifcn",
-    row_major=True,
-    widen=False,
+    traits="row_major unwidened inplace",
     input=lambda g, dim: g.flip(dim).cumsum(dim).flip(dim),
-    inplace=True,
     batch="along",
 )
 def cumsum(input: Array, dim: int, *, dtype: Any = None) -> Array:
@@ -57,7 +55,7 @@ def cumsum(input: Array, dim: int, *, dtype: Any = None) -> Array:
 # Products. Their gradients never divide by an element, so zeros need no special case.
 
 
-@op(input=lambda g, dim, by: shift(g, dim, -by), method=False, widen=False, warns=False, batch="along")
+@op(input=lambda g, dim, by: shift(g, dim, -by), traits="function unwidened silent", batch="along")
 def shift(input: Array, dim: int, by: int, fill: Any = 0) -> Array:
     """The elements moved along `dim` by one place, up (`by` 1) or down (-1), with `fill` in the place that is left."""
     array, axis = np.atleast_1d(input), wrap_dim(dim, input.ndim)
@@ -78,7 +76,7 @@ def _factors_gradient(g: Tensor, factors: Tensor, out: Tensor, dim: int, reverse
 @op(
     factors=_factors_gradient,
     input=lambda g, factors, dim, reverse: linear_recurrence(conjugate(factors), g, dim, not reverse),
-    method=False,
+    traits="function",
     takes="fc",
     batch="along",
 )
@@ -134,7 +132,7 @@ def _cumprod_gradient(g: Tensor, input: Tensor, dim: int) -> Tensor:
     return _product_with_overflow(before, linear_recurrence(x, g, dim, True))
 
 
-@op(row_major=True, input=_cumprod_gradient, inplace=True, batch="along")
+@op(traits="row_major inplace", input=_cumprod_gradient, batch="along")
 def cumprod(input: Array, dim: int, *, dtype: Any = None) -> Array:
     """Cumulative products along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype`
     is given."""
@@ -162,7 +160,7 @@ def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
     return restore_dims(g, input._array.shape, dim) * conjugate(_others(input, dim))
 
 
-@op(row_major=True, input=_prod_gradient, autocast="float32", batch="along")
+@op(traits="row_major", input=_prod_gradient, autocast="float32", batch="along")
 def prod(input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The product of all elements, or along `dim`. Integers give int64 unless `dtype` is given."""
     array, result = prepare_sum(input, dtype)
@@ -239,7 +237,7 @@ def _scatter_gradient(g: Any, indices: Tensor, shape: tuple[int, ...], dim: int)
 @op(
     input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim),
     takes="bif",
-    warns=False,
+    traits="silent",
     batch="along",
 )
 def cummax(input: Array, dim: int) -> ValuesIndices:
@@ -250,7 +248,7 @@ def cummax(input: Array, dim: int) -> ValuesIndices:
 @op(
     input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim),
     takes="bif",
-    warns=False,
+    traits="silent",
     batch="along",
 )
 def cummin(input: Array, dim: int) -> ValuesIndices:

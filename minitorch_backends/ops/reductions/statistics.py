@@ -101,7 +101,7 @@ def nanquantile(
 # Counts
 
 
-@op(takes="bif", widen=False, warns=False, batch="loop: a size that depends on values")
+@op(takes="bif", traits="unwidened silent", batch="loop: a size that depends on values")
 def bincount(input: Array, weights: Array | None = None, minlength: int = 0) -> Array:
     """The number of occurrences of each integer from 0 to the largest, or to `minlength` - 1, int64.
 
@@ -125,7 +125,7 @@ def bincount(input: Array, weights: Array | None = None, minlength: int = 0) -> 
     return np.bincount(input, weights, minlength).astype(np.float32 if weights.dtype == np.float32 else np.float64)
 
 
-@op(takes="f", warns=False, batch="loop: the elements of one sample")
+@op(takes="f", traits="silent", batch="loop: the elements of one sample")
 def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
     """The number of elements in each of `bins` equal parts of [min, max], in the input's dtype.
 
@@ -323,8 +323,8 @@ def _bin_sums(points: np.ndarray, weight: np.ndarray | None, edges: Sequence[np.
     points=no_derivative("histogram"),
     weight=no_derivative("histogram"),
     takes="f",
-    method=False,
-    called="histogramdd",
+    traits="function",
+    name=("histogram_of_points", "histogramdd"),
     batch="loop: the elements of one sample",
 )
 def histogram_of_points(
@@ -452,10 +452,9 @@ def _median_with_nan(array: np.ndarray, axis: int) -> ValuesIndices:
 
 @op(
     input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
-    method=False,
-    warns=False,
+    traits="function silent",
     takes="if",
-    called="median",
+    name=("median_along", "median"),
     batch="along",
 )
 def median_along(input: Array, dim: int, keepdim: bool = False, ignore_nan: bool = False) -> ValuesIndices:
@@ -475,10 +474,9 @@ def median_along(input: Array, dim: int, keepdim: bool = False, ignore_nan: bool
 
 @op(
     input=lambda g, input, out: shared_among_ties(g, input, out, None),
-    method=False,
-    warns=False,
+    traits="function silent",
     takes="if",
-    called="median",
+    name=("median_of_all", "median"),
     batch="loop: the elements of one sample",
 )
 def median_of_all(input: Array, ignore_nan: bool = False) -> Array:
@@ -513,7 +511,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 @op(
     input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
-    warns=False,
+    traits="silent",
     takes="bif",
     batch="along",
 )

@@ -56,13 +56,13 @@ def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> 
     return squares / max(count_reduced(input.shape, axes) - correction, 0)
 
 
-@op(row_major=True, input=_variance_gradient, method=False, takes="fc", batch="reduce")
+@op(traits="row_major function", input=_variance_gradient, takes="fc", batch="reduce")
 def variance(input: Array, dim: int | Sequence[int] | None, correction: float, keepdim: bool) -> Array:
     """The sum of squared distances from the mean, over the number of elements less `correction`."""
     return _round_to_real(_variance(input, dim, correction, keepdim), input)
 
 
-@op(row_major=True, input=_deviation_gradient, method=False, takes="fc", batch="reduce")
+@op(traits="row_major function", input=_deviation_gradient, takes="fc", batch="reduce")
 def standard_deviation(input: Array, dim: int | Sequence[int] | None, correction: float, keepdim: bool) -> Array:
     """The root of `variance`, which may leave the range of the type."""
     return _round_to_real(np.sqrt(_variance(input, dim, correction, keepdim)), input)
@@ -154,7 +154,7 @@ def _log_sum_exp(input: np.ndarray, axes: Any, keepdim: bool) -> np.ndarray:
 
 
 @op(
-    row_major=True,
+    traits="row_major",
     input=lambda g, input, out, dim: (
         restore_dims(g, input._array.shape, dim) * conjugate((input - restore_dims(out, input._array.shape, dim)).exp())
     ),
@@ -200,7 +200,7 @@ def _norm_gradient(g: Tensor, input: Tensor, out: Tensor, p: Any, dim: Any) -> T
     return found if order > 0 else found.masked_fill(out == 0, 0)  # with a 0, which excludes all others
 
 
-@op(called="norm", method=False, row_major=True, input=_norm_gradient, takes="fc", batch="reduce")
+@op(name=("norm_of_elements", "norm"), traits="function row_major", input=_norm_gradient, takes="fc", batch="reduce")
 def norm_of_elements(
     input: Array, p: Any = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:

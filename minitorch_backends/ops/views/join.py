@@ -50,7 +50,7 @@ def _pieces(g: Tensor, shapes: list[tuple[int, ...]], dim: int) -> list[Tensor]:
     return pieces
 
 
-_joining = functools.partial(op, method=False, promote=True, row_major=True, warns=False, widen=False)
+_joining = functools.partial(op, traits="function row_major silent unwidened", promote=True)
 
 
 @_joining(
@@ -157,7 +157,7 @@ def _corners(shapes: Any) -> Any:
     tensors=lambda g, tensors_shape: [
         reshape(getitem(g, corner), shape) for corner, shape in zip(_corners(tensors_shape), tensors_shape, strict=True)
     ],
-    called="block_diag",
+    name=("blocks_on_diagonal", "block_diag"),
     batch="loop: a fixed number of dimensions",
 )
 def blocks_on_diagonal(tensors: Arrays) -> np.ndarray:

@@ -32,7 +32,7 @@ def _without(g: Tensor, input_shape: tuple[int, ...], pairs: Pairs) -> Tensor:
     return g
 
 
-@op(takes=EVERY_DTYPE, row_major=True, method=False, widen=False, warns=False, input=_without, batch="pad")
+@op(takes=EVERY_DTYPE, traits="row_major function unwidened silent", input=_without, batch="pad")
 def constant_pad(input: Array, pairs: Pairs, value: complex = 0.0) -> Array:
     """`input` padded with `value`, by (before, after) pairs, one per dimension."""
     out = _wider(input, pairs)
@@ -87,16 +87,7 @@ def _refuse_too_many(shape: tuple[int, ...], pairs: Pairs, mode: str) -> None:
                 )
 
 
-@op(
-    row_major=True,
-    method=False,
-    widen=False,
-    widen_rules=True,
-    warns=False,
-    input=_fold_gradient,
-    autocast="float32",
-    batch="pad",
-)
+@op(traits="row_major function unwidened wide_rules silent", input=_fold_gradient, autocast="float32", batch="pad")
 def mirrored_pad(input: Array, pairs: Pairs, mode: str) -> Array:
     """`input` padded with its own values, by (before, after) pairs, one per dimension.
 

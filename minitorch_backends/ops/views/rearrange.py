@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, Forms, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...kernels.arrays.elementwise import select
 from ...tensor.memory import contiguous_format
@@ -33,7 +33,13 @@ def _dims_tuple(dims: Any) -> tuple[int, ...]:
     return tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
 
 
-@op(takes=EVERY_DTYPE, input=lambda g, dims: flip(g, dims), widen=False, warns=False, variadic="dims", batch="reorder")
+@op(
+    takes=EVERY_DTYPE,
+    input=lambda g, dims: flip(g, dims),
+    traits="unwidened silent",
+    forms=Forms(variadic="dims"),
+    batch="reorder",
+)
 def flip(input: Array, dims: Any) -> Array:
     """A copy with the order of the elements along `dims` reversed."""
     reversed_dims = wrap_dims(dims, input.ndim)
@@ -81,10 +87,8 @@ def _negate(shifts: Any) -> Any:
 
 @op(
     takes=EVERY_DTYPE,
-    row_major=True,
+    traits="row_major unwidened silent",
     input=lambda g, shifts, dims: roll(g, _negate(shifts), dims),
-    widen=False,
-    warns=False,
     batch="reorder",
 )
 def roll(input: Array, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Array:
@@ -198,14 +202,7 @@ def _refuse_vectors(name: str, input: np.ndarray) -> None:
         )
 
 
-@op(
-    row_major=True,
-    input=lambda g, diagonal: tril(g, diagonal),
-    widen=False,
-    warns=False,
-    inplace=True,
-    batch="trailing 2",
-)
+@op(traits="row_major unwidened silent inplace", input=lambda g, diagonal: tril(g, diagonal), batch="trailing 2")
 def tril(input: Array, diagonal: int = 0) -> Array:
     """A copy with zeros above the `diagonal`-th diagonal of each matrix.
 
@@ -215,14 +212,7 @@ def tril(input: Array, diagonal: int = 0) -> Array:
     return select(_triangle(input.shape, diagonal), input, np.zeros((), input.dtype))
 
 
-@op(
-    row_major=True,
-    input=lambda g, diagonal: triu(g, diagonal),
-    widen=False,
-    warns=False,
-    inplace=True,
-    batch="trailing 2",
-)
+@op(traits="row_major unwidened silent inplace", input=lambda g, diagonal: triu(g, diagonal), batch="trailing 2")
 def triu(input: Array, diagonal: int = 0) -> Array:
     """A copy with zeros below the `diagonal`-th diagonal of each matrix.
 
@@ -247,8 +237,7 @@ def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[
 @op(
     takes=EVERY_DTYPE,
     input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
-    widen=False,
-    warns=False,
+    traits="unwidened silent",
     batch="insert dim1 dim2",
 )
 def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.views import shares_memory
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, Forms, composite, op
 from ...kernels.arrays.elementwise import LARGE, in_order
 from ...kernels.runtime.shapes import strided_view
 from ...tensor.call_errors import install
@@ -48,7 +48,12 @@ def resolve_size(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     return tuple(size // known if each == -1 else each for each in shape)
 
 
-@op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False, variadic="shape", batch="reshape")
+@op(
+    input=lambda g, input_shape: reshape(g, input_shape),
+    traits="view unwidened",
+    forms=Forms(variadic="shape"),
+    batch="reshape",
+)
 def reshape(input: Array, shape: Any) -> Array:
     """The elements in row-major order in another shape; one size may be -1. A view if the strides allow it, otherwise a
     copy.
@@ -165,7 +170,7 @@ def expand_view(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
         return strided_view(array, wanted, strides)
 
 
-@op(input=lambda g: g, view=True, widen=False, variadic="size", batch="expand")
+@op(input=lambda g: g, traits="view unwidened", forms=Forms(variadic="size"), batch="expand")
 def expand(input: Array, size: Any) -> Array:
     """A view with dimensions of size 1 expanded to `size` without copying; -1 keeps a size, new dimensions come
     first."""
@@ -196,7 +201,7 @@ def _view_as(self: Tensor, other: Tensor) -> Tensor:
 install(expand_as=_expand_as, reshape_as=_reshape_as, view_as=_view_as)
 
 
-@op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False, batch="squeeze")
+@op(input=lambda g, input_shape: reshape(g, input_shape), traits="view unwidened", batch="squeeze")
 def squeeze(input: Array, dim: int | Sequence[int] | None = None) -> Array:
     """A view without dimensions of size 1: all of them, or those in `dim` that have it.
 
@@ -209,7 +214,7 @@ def squeeze(input: Array, dim: int | Sequence[int] | None = None) -> Array:
     return input.reshape([size for each, size in enumerate(shape) if size != 1 or each not in dims])
 
 
-@op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False, batch="insert dim")
+@op(input=lambda g, input_shape: reshape(g, input_shape), traits="view unwidened", batch="insert dim")
 def unsqueeze(input: Array, dim: int) -> Array:
     """A view with a dimension of size 1 put in at `dim`. Raises IndexError for a dim out of range."""
     dim = wrap_dim(dim, input.ndim + 1)

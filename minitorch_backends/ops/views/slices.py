@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, Forms, composite, op
 from ...kernels.runtime.shapes import windows
 from ...tensor.dtypes import INTEGER, int64
 from ...tensor.registry import registry
@@ -39,10 +39,14 @@ def slice_index(ndim: int, dim: int, part: Any) -> tuple[Any, ...]:
     return (slice(None),) * dim + (part,) + (slice(None),) * (ndim - dim - 1)
 
 
-_slice = functools.partial(op, view=True, warns=False, widen=False)
+_slice = functools.partial(op, traits="view silent unwidened")
 
 
-@_slice(input=lambda g, input_shape, index: embed(getitem, g, input_shape, index=index), method=False, batch="read")
+@_slice(
+    input=lambda g, input_shape, index: embed(getitem, g, input_shape, index=index),
+    traits="unwidened silent view function",
+    batch="read",
+)
 def getitem(input: Array, index: Any) -> Array:
     """The view selected by a tuple of ints, slices, None and an Ellipsis. Without an Ellipsis the last dimension may
     not be selected away. Raises TypeError for bounds other than integers."""
@@ -163,7 +167,7 @@ def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
 
 @_slice(
     tensor=lambda g, dim: registry["cat"].public(list(g), dim),
-    aliases={"split_size": "split_size_or_sections"},
+    forms=Forms(aliases={"split_size": "split_size_or_sections"}),
     batch="shift dim",
 )
 def split(tensor: Array, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[np.ndarray, ...]:

@@ -79,11 +79,8 @@ def _laid_out(array: np.ndarray, layout: Numbers) -> np.ndarray:
     input=lambda g, input_shape, size, stride, offset, layout: embed(
         strided_window, g, input_shape, size=size, stride=stride, offset=offset, layout=layout
     ),
-    view=True,
-    widen=False,
-    warns=False,
-    method=False,
-    called="as_strided",
+    traits="view unwidened silent function",
+    name=("strided_window", "as_strided"),
     batch="loop: the memory of one sample",
 )
 def strided_window(input: Array, size: Any, stride: Any, offset: int, layout: Any = None) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dispatch.op import Array, composite, op, synonyms
+from ...dispatch.op import Array, Forms, composite, op, synonyms
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim, wrap_dims
 
@@ -14,10 +14,8 @@ __all__ = ["adjoint", "moveaxis", "movedim", "permute", "swapaxes", "swapdims", 
 @op(
     name="transpose",
     input=lambda g, dim0, dim1: transpose(g, dim0, dim1),
-    view=True,
-    widen=False,
-    method=False,
-    aliases={"axis0": "dim0", "axis1": "dim1"},
+    traits="view unwidened function",
+    forms=Forms(aliases={"axis0": "dim0", "axis1": "dim1"}),
     batch="shift dim0 dim1",
 )
 def _exchange(input: Array, dim0: int, dim1: int) -> Array:
@@ -38,7 +36,7 @@ transpose.op, transpose.overloads = _exchange.op, _exchange.overloads  # type: i
 _exchange.op.public = Tensor.transpose = transpose  # type: ignore[method-assign]
 
 
-@op(input=lambda g: mT(g), view=True, widen=False, method=False, batch="trailing 2")
+@op(input=lambda g: mT(g), traits="view unwidened function", batch="trailing 2")
 def mT(input: Array) -> Array:
     """A view with the last two dimensions exchanged. Raises RuntimeError for fewer than two."""
     if input.ndim < 2:
@@ -58,9 +56,8 @@ def _inverse(dims: Any, ndim: int) -> tuple[int, ...]:
 
 @op(
     input=lambda g, input_shape, dims: permute(g, _inverse(dims, len(input_shape))),
-    view=True,
-    widen=False,
-    variadic="dims",
+    traits="view unwidened",
+    forms=Forms(variadic="dims"),
     batch="permute",
 )
 def permute(input: Array, dims: Any) -> Array:

@@ -109,10 +109,7 @@ def _add(out: np.ndarray, view: np.ndarray, value: np.ndarray) -> None:
 
 @op(
     base=lambda g, base_shape, base_dtype, steps, strides: view_embed(g, base_shape, steps, base_dtype, strides),
-    view=True,
-    method=False,
-    widen=False,
-    warns=False,
+    traits="view function unwidened silent",
     batch="loop: the memory of one sample",
 )
 def view_steps(base: Array, steps: Any, strides: Any = None) -> Array:
@@ -129,8 +126,7 @@ def view_steps(base: Array, steps: Any, strides: Any = None) -> Array:
 @op(
     takes=EVERY_DTYPE,
     value=lambda g, steps, strides: view_steps(g, steps, strides),
-    method=False,
-    widen=False,
+    traits="function unwidened",
     batch="loop: the memory of one sample",
 )
 def view_embed(value: Array, shape: Any, steps: Any, dtype: Any = None, strides: Any = None) -> Array:
@@ -145,8 +141,7 @@ def view_embed(value: Array, shape: Any, steps: Any, dtype: Any = None, strides:
         g, adopt(np.zeros(value_shape, value_dtype)), steps, base_strides if strides is None else strides
     ),
     value=lambda g, base_strides, steps, strides: view_steps(g, steps, base_strides if strides is None else strides),
-    method=False,
-    widen=False,
+    traits="function unwidened",
     batch="loop: the memory of one sample",
 )
 def view_scatter(base: Array, value: Array, steps: Any, strides: Any = None) -> Array:
