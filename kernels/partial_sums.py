@@ -52,6 +52,9 @@ class PartialSums(NamedTuple):
 possible = False
 """Whether sums were ever split in this process."""
 
+splits = 0
+"""The number of sums that were split so far."""
+
 of_caller: Callable[[], PartialSums | None] = lambda: None  # noqa: E731  (`backends` puts the flags' here)
 
 
@@ -98,6 +101,8 @@ def _slices(size: int, parts: int) -> Iterator[slice]:
 
 def total(sum_of: Callable[[slice], np.ndarray], size: int, how: PartialSums, result: np.dtype) -> np.ndarray:
     """The sum of `size` terms in parts, `sum_of(places)` each, in the dtype in which they are added."""
+    global splits
+    splits += 1
     each = max(how.leaves // how.parts, 1)
     leaves = [sum_of(places) if places.start < places.stop else None for places in _slices(size, how.parts * each)]
     groups = [[x for x in leaves[first : first + each] if x is not None] for first in range(0, len(leaves), each)]

@@ -10,6 +10,7 @@ dict of named ones, or a function that returns these), or from an NPZ file. Arra
 arr_0, arr_1 and so on by position. An ONNX file takes its inputs from an NPZ file. A checkpoint of transformers, or its
 folder, is the model that its configuration names. It takes an NPZ file, or a text file whose lines its tokenizer reads.
 With --generate the logits of new tokens are measured, each precision with the tokens that it chooses.
+The exit code is 1 if the budget cannot be met.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         write(f"Audit of {found.name}\n")
         write_table([found.header(), *found.cells(limit=8)])
         write(f"\n{found.summary()}\n{found.policy}")
-    return 0
+    return int(not found.is_met)
 
 
 def _generation(model: Any, inputs: Any, tokens: int) -> tuple[Any, dict[str, Any]]:

@@ -37,5 +37,7 @@ def run(options: argparse.Namespace) -> int:
         settings = [f"{name}: {a} -> {b}" for name, (a, b) in found.settings().items()]
         write("\n".join([*settings, ", ".join(f"{count} {status}" for status, count in counts.items())]))
         write(f"first: {first or 'no call differs by more than its precision explains'}")
+        for each in found.remarks():
+            write(each)
         write_table(found.cells(options.limit))
     return int(counts["same"] < len(found.calls))

@@ -6,9 +6,9 @@
 
 The program runs as under `python`, with its threads and the Python processes that it starts; `torch.compile` returns
 what it is given. At the end, stderr lists what ran at what precision, and the products that torch computed itself. The
-exit code is the program's. With MINITORCH_TORCH=1 in the environment, any Python process does the same; flags come from
-MINITORCH_ variables, a JSON file, policy and record from MINITORCH_TORCH_JSON, MINITORCH_TORCH_POLICY and
-MINITORCH_TORCH_RECORD.
+exit code is the program's; 1 if that is 0 and a policy fits no module or changes nothing. With MINITORCH_TORCH=1 in the
+environment, any Python process does the same; flags come from MINITORCH_ variables, a JSON file, policy and record from
+MINITORCH_TORCH_JSON, MINITORCH_TORCH_POLICY and MINITORCH_TORCH_RECORD.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def run(options: argparse.Namespace) -> int:
         status = _run(command, environment)
         code = os.waitstatus_to_exitcode(status)
         with usage_errors():
-            report(folder, time.perf_counter() - start, code, options.json)
+            found = report(folder, time.perf_counter() - start, code, options.json)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if code < 0:  # end in the same way, for the shell to see
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
-    return code
+    return code or int(bool(found["problems"]))
 
 
 def _variables(options: argparse.Namespace) -> dict[str, str]:

@@ -241,7 +241,7 @@ class Level(NamedTuple):
 def find_levels(caller: str, names: str | Sequence[str], roles: str | Sequence[str] = ()) -> list[Level]:
     """The levels of these names: precisions or recipes; formats of operands where there are `roles`.
 
-    Raises ValueError for unknown names, and for none.
+    Raises ValueError for unknown names, for none, and for a precision that is in force: its errors would be 0.
     """
     named = [names] if isinstance(names, str) else list(names)
     of = (roles,) if isinstance(roles, str) else tuple(roles)
@@ -249,7 +249,14 @@ def find_levels(caller: str, names: str | Sequence[str], roles: str | Sequence[s
         raise ValueError(f"{caller}(): roles must be among {', '.join(FORWARD_ROLES)}, got {unknown[0]!r}")
     if not named:
         raise ValueError(f"{caller}(): precisions must name at least one, got none")
-    return list({level.name: level for level in (_level(each, of) for each in named)}.values())
+    found = list({level.name: level for level in (_level(each, of) for each in named)}.values())
+    in_force = precision_of("matmul").precision
+    if in_force != "ieee" and any(level.name == in_force and not level.by_role for level in found):
+        raise ValueError(
+            f"{caller}(): precisions must not be in force, since errors are relative to the current flags, got "
+            f"{in_force!r}; call it under backends.flags(fp32_precision='ieee')"
+        )
+    return found
 
 
 def _level(name: str, roles: tuple[str, ...]) -> Level:

@@ -28,6 +28,12 @@ def acted_on(call: Record | Call) -> bool:
     return affected and _multiplies(call)
 
 
+def _sums_by_flag(call: Record | Call) -> bool:
+    """Whether a flag chose how the sums of a product are rounded."""
+    names = call.keywords if isinstance(call, Call) else dict(call.options)
+    return any(names.get(name) is not None for name in ("unit", "sums", "partial")) and _multiplies(call)
+
+
 def _multiplies(call: Record | Call) -> bool:
     kernel = kernels.get(call.kernel)
     return kernel is not None and kernel.bound.keys() != {"ieee"}
@@ -37,7 +43,8 @@ class ProductCounts:
     """Counts of products, as an observer of kernel calls.
 
     Attributes:
-        obeyed: the number of products that ran at the precision of the flags.
+        obeyed: the number of products that ran at the precision of the flags, or whose sums follow a flag (a device's
+            matrix unit, sums of half types, sums in parts).
         others: the number of those that no flag affects, by kernel and dtype, or by torch's operator and the reason.
     """
 
@@ -46,7 +53,7 @@ class ProductCounts:
         self.others = Counter[str]()
 
     def __call__(self, call: Record | Call) -> None:
-        if acted_on(call) or is_by_role(call):
+        if acted_on(call) or is_by_role(call) or _sums_by_flag(call):
             self.obeyed += 1
         elif _multiplies(call):
             named = (call.decided_by or "").partition(f"{NO_EFFECT} ")[2].replace(",", " ").split(" ")[0]

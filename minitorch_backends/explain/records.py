@@ -88,6 +88,21 @@ def as_array(value: Any) -> Any:
         return value.view(torch.int16 if dtype.itemsize == 2 else torch.uint8).numpy().view(dtype)
 
 
+def check_inputs(caller: str, model: Any, inputs: Any) -> None:
+    """Raise TypeError for tensors of torch as inputs of our modules, and for others than torch's for its modules."""
+    ours = type(model).__mro__[-2].__module__.partition(".")[0] != "torch"
+    for _, part in _parts_of(inputs) or [("", inputs)]:
+        library = type(part).__module__.partition(".")[0]
+        if (
+            library in ("torch", "numpy", "minitorch_backends")
+            and (library == "torch") is ours
+            and (not ours or hasattr(part, "detach"))
+            and hasattr(part, "shape")
+        ):
+            owner = "minitorch_backends" if ours else "torch"
+            raise TypeError(f"{caller}(): inputs must be tensors of {owner}, as its model is, got one of {library}")
+
+
 def module_of(caller: str, model: Any) -> Any:
     """The module that a model is, or whose method (`model.generate`) or pipeline it is. Raises TypeError for others."""
     for each in (model, getattr(model, "__self__", None), getattr(model, "model", None)):
@@ -368,7 +383,14 @@ class Difference(NamedTuple):
 
 
 def diff(first: Sequence[Record], second: Sequence[Record]) -> Difference | None:
-    """The first difference (except for time) between two recorded runs; None if they agree."""
+    """The first difference (except for time) between two recorded runs; None if they agree.
+
+    Raises ValueError for two runs without a call.
+    """
+    if not first and not second:
+        raise ValueError(
+            "diff(): runs must have calls, got none in both; models of torch run inside interop.torch.emulate()"
+        )
     for index, (a, b) in enumerate(zip_longest(first, second)):
         if a is None or b is None:
             return Difference(index, (), a, b)

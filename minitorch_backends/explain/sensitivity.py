@@ -23,7 +23,7 @@ from ..nn.module import Module
 from ..nn.utils import run_under
 from .answers import Level, find_levels
 from .product_counts import acted_on, is_by_role
-from .records import Log, Record, align_columns, arrays_of, module_of, record, recording
+from .records import Log, Record, align_columns, arrays_of, check_inputs, module_of, record, recording
 
 PRECISION_FLAGS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
 """The flags that influence the precision of a product. Only `fp32_precision` is set here, the others are cleared."""
@@ -104,6 +104,7 @@ def sensitivity(
     are not tensors, or that differ between calls (switch the model to evaluation mode).
     """
     call, model = model, module_of("sensitivity", model)
+    check_inputs("sensitivity", model, (*inputs, *named.values()))
     levels = find_levels("sensitivity", precisions, roles)
     with record() as log:
         answers = _answers(call(*inputs, **named))
@@ -114,9 +115,12 @@ def sensitivity(
                 call(*inputs, **named)
             layers = list(dict.fromkeys([*layers, *layers_of(model, log, is_by_role)]))
     if not layers:
-        remedy = "" if isinstance(model, Module) else "; call it inside interop.torch.emulate()"
+        counts = log.product_counts
+        outside = not (isinstance(model, Module) or counts.others)
+        remedy = "; call it inside interop.torch.emulate()" if outside else ""
         raise ValueError(
-            f"sensitivity(): precision affects nothing in this {type(model).__name__} for these inputs{remedy}"
+            f"sensitivity(): precision affects nothing in this {type(model).__name__} for these inputs: "
+            f"{counts}{remedy}"
         )
     again = _answers(call(*inputs, **named))
     if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(answers, again, strict=True)):

@@ -153,12 +153,14 @@ class Audit:
 
         It is the error of the outputs for "forward", and that of all parameter gradients for "input gradient" and
         "weight gradient". `verify` of the points, evenly spaced, are also measured, by one run each. Raises ValueError
-        for products that were not audited.
+        for products that were not audited, and RuntimeError if the model was changed since.
         """
         rows = sort_rows(row for row in self._rows("frontier", product, None) if row["module"] is not None)
         if (verify, product) not in self._frontiers:
             points = predictions(rows)
             chosen = {round(each * len(rows) / verify) for each in range(1, verify + 1)} if verify else set()
+            if chosen and not self._trials.is_repeatable():
+                raise RuntimeError("frontier(): the model must be that of the audit, got other outputs; audit it again")
             for place in sorted(chosen):
                 kept = dict.fromkeys(((name, product) for name in points[place].kept), self._in_force[product])
                 policy = self._policy_of(kept, (product,))

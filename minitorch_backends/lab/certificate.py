@@ -15,7 +15,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from ..backends.invariance import check_value
 from ..explain.records import as_array, as_text
 from ..flags import Snapshot, current, snapshot
 from ..flags.writes import Flags, expand_paths
+from ..kernels import partial_sums
 from ..kernels.registry import Call, observe
 from ..kernels.runtime import cpu
 from ..kernels.runtime.context import restore_on_failure
@@ -39,11 +40,15 @@ _LOWERED = {
         "NPY_DISABLE_CPU_FEATURES": ("X86_V3", "X86_V4", "AVX512"),
         "OPENBLAS_CORETYPE": "Nehalem",
         "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX,-AVX2,-FMA,-FMA4,-AVX512F",
+        "ATEN_CPU_CAPABILITY": "default",
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
     },
     "avx2": {
         "NPY_DISABLE_CPU_FEATURES": ("X86_V4", "AVX512"),
         "OPENBLAS_CORETYPE": "Haswell",
         "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
     },
 }
 """What keeps other libraries to the instructions of a capability; of NumPy's names the beginnings."""
@@ -79,12 +84,14 @@ class Certificate(NamedTuple):
         invariant: `backends.invariant` meanwhile.
         outputs: a SHA-256 hash of each output of the whole batch, over dtype, shape and bits.
         checks: all comparisons.
+        not_in_parts: the outputs without rows of the batch, which checks of kind "batch" leave out.
     """
 
     function: str
     invariant: str
     outputs: dict[str, str]
     checks: tuple[Check, ...]
+    not_in_parts: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -103,6 +110,8 @@ class Certificate(NamedTuple):
         verdict = f"fails {len(failed)} of" if failed else "holds in"
         lines = [f"{self.function} {verdict} {len(self.checks)} checks ({kinds}); invariant = {self.invariant!r}"]
         lines += [f"    {name}: {digest}" for name, digest in self.outputs.items()]
+        if self.not_in_parts:
+            lines.append(f"    without rows of the batch, so not compared over parts: {', '.join(self.not_in_parts)}")
         return "\n".join([*lines, *(f"    {check}" for check in failed)])
 
     def _repr_html_(self) -> str:
@@ -133,19 +142,21 @@ def certificate(
 
     Arguments:
         function: gives a tensor, or a tuple, list or dict of them. Torch's products run on our kernels, inside
-            `interop.torch.emulate`, where an input is a torch tensor. Child processes import it, so that it must be a
-            function of a module, or a module whose class is.
+            `interop.torch.emulate`. Child processes import it, so that it must be a function of a module, or a module
+            whose class is.
         inputs: a tensor, a tuple of positional arguments or a dict of named ones. The first dimension of the first
             tensor is the batch; parts are taken of all tensors that have that first dimension, and of outputs.
         invariant: `backends.invariant` meanwhile; None takes the flag in force.
-        batch_sizes, positions: of the parts; by default each size at the first place, in the middle and at the last.
+        batch_sizes, positions: of the parts, smaller than the batch; () for none. By default each size at the first
+            place, in the middle and at the last. Outputs without rows of the batch are not compared.
         threads: numbers of threads to compare.
         shards: values of `backends.partial_sums.parts` to compare, with the order and dtype in force; by default 1, 2,
             4 and 8 where `invariant` has "shards", and none otherwise.
-        capabilities: CPU capabilities to compare, each in a process of its own, with NumPy, OpenBLAS and the C library
-            kept to it too; () for none, None for all that this CPU has below the one in force.
+        capabilities: CPU capabilities to compare, each in a process of its own, with NumPy, OpenBLAS, torch and the C
+            library kept to it too; () for none, None for all that this CPU has below the one in force.
 
-    Raises TypeError for what cannot be called; ValueError for inputs without a batch, for capabilities that the CPU
+    Raises TypeError for what cannot be called; ValueError for inputs without a batch, for a comparison that would
+    compare nothing (no smaller part, no output with rows, shards that split no sum), for capabilities that the CPU
     lacks, and for functions that no other process can import; RuntimeError for what the function raises in a child.
     """
     if not callable(function):
@@ -161,6 +172,7 @@ def certificate(
         with Flags(expand_paths({"invariant": flag})):
             whole = _trace(function, inputs)
             checks = [*_of_parts(function, inputs, whole, size, batch_sizes, positions)]
+            apart = tuple(name for name, each in whole.outputs.items() if not _has_rows(each, size)) if checks else ()
             checks += _of_threads(function, inputs, whole, threads)
             if shards is None:
                 shards = (1, 2, 4, 8) if "shards" in flag else ()
@@ -169,8 +181,10 @@ def certificate(
     finally:
         for _, child in children:
             child.kill()
+    if not checks:
+        raise ValueError("certificate(): one of batch_sizes, threads, shards and capabilities must be named, got none")
     name = getattr(function, "__qualname__", type(function).__name__)
-    return Certificate(name, flag, {each: _hash(array) for each, array in whole.outputs.items()}, tuple(checks))
+    return Certificate(name, flag, {each: _hash(array) for each, array in whole.outputs.items()}, tuple(checks), apart)
 
 
 # A run, with its kernel calls
@@ -199,15 +213,14 @@ def _trace(function: Callable[..., Any], inputs: Any) -> _Trace:
         steps.append(_Step(call.kernel, text, np.array(found)))
 
     manual_seed(0)
-    with _bridge(inputs), observe(note):
+    with _bridge(), observe(note):
         found = function(**inputs) if isinstance(inputs, Mapping) else function(*_arguments(inputs))
     return _Trace(dict(_arrays("output", found)), steps)
 
 
-def _bridge(inputs: Any) -> AbstractContextManager[Any]:
-    """The block in which torch's tensors are computed by our kernels, where inputs have any."""
-    values = inputs.values() if isinstance(inputs, Mapping) else _arguments(inputs)
-    if not any(type(each).__module__.partition(".")[0] == "torch" for each in values):
+def _bridge() -> AbstractContextManager[Any]:
+    """The block in which torch's tensors are computed by our kernels, where torch is loaded."""
+    if "torch" not in sys.modules:
         return nullcontext()
     from ..interop.torch import emulate
 
@@ -271,14 +284,32 @@ def _of_parts(
     batch_sizes: Sequence[int],
     positions: Sequence[int] | None,
 ) -> Iterator[Check]:
-    for count in (each for each in batch_sizes if each <= size):
-        places = (0, (size - count) // 2, size - count) if positions is None else positions
-        for first in dict.fromkeys(place for place in places if place + count <= size):
-            rows = slice(first, first + count)
-            part = _trace(function, _part(inputs, size, rows))
-            pairs = [(of_whole, part.outputs[name]) for name, of_whole in whole.outputs.items()]
-            holds = all(_matches(*pair, size, rows) is not False for pair in pairs)
-            yield _check("batch", f"rows {first} to {first + count} of {size}", holds, whole, part, size, rows)
+    parts = [
+        slice(first, first + count)
+        for count in (each for each in batch_sizes if each < size)
+        for first in dict.fromkeys((0, (size - count) // 2, size - count) if positions is None else positions)
+        if first + count <= size
+    ]
+    if batch_sizes and not parts:
+        raise ValueError(
+            f"certificate(): batch_sizes and positions must name parts of a batch of {size} rows, got "
+            f"{tuple(batch_sizes)} and {positions}; pass batch_sizes=() to compare none"
+        )
+    if parts and not any(_has_rows(each, size) for each in whole.outputs.values()):
+        raise ValueError(
+            f"certificate(): an output must have rows of the batch of {size}, got the shapes "
+            f"{[each.shape for each in whole.outputs.values()]}; pass batch_sizes=() to compare no parts"
+        )
+    for rows in parts:
+        part = _trace(function, _part(inputs, size, rows))
+        pairs = [(of_whole, part.outputs[name]) for name, of_whole in whole.outputs.items()]
+        holds = all(_matches(*pair, size, rows) is not False for pair in pairs)
+        yield _check("batch", f"rows {rows.start} to {rows.stop} of {size}", holds, whole, part, size, rows)
+
+
+def _has_rows(array: np.ndarray, size: int) -> bool:
+    """Whether an output consists of rows of the batch."""
+    return bool(array.ndim) and array.shape[0] > 0 and array.shape[0] % size == 0
 
 
 def _matches(whole: np.ndarray, part: np.ndarray, size: int, rows: slice) -> bool | None:
@@ -303,18 +334,38 @@ def _check(
 
 def _of_threads(function: Callable[..., Any], inputs: Any, whole: _Trace, threads: Sequence[int]) -> Iterator[Check]:
     for count in threads:
-        with num_threads(count):
+        with num_threads(count), _torch_threads(count):
             other = _trace(function, inputs)
         holds = all(_same(array, other.outputs[name]) for name, array in whole.outputs.items())
         yield _check("threads", f"{count} thread{'s' * (count > 1)}", holds, whole, other)
 
 
+@contextmanager
+def _torch_threads(count: int) -> Iterator[None]:
+    """Run what torch computes itself on as many threads, where it is loaded."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else count
+    try:
+        if torch:
+            torch.set_num_threads(count)
+        yield
+    finally:
+        if torch:
+            torch.set_num_threads(before)
+
+
 def _of_shards(function: Callable[..., Any], inputs: Any, whole: _Trace, shards: Sequence[int]) -> Iterator[Check]:
+    before = partial_sums.splits
     for count in shards:
         with Flags(expand_paths({"partial_sums.parts": count})):
             other = _trace(function, inputs)
         holds = all(_same(array, other.outputs[name]) for name, array in whole.outputs.items())
         yield _check("shards", f"{count} shard{'s' * (count > 1)}", holds, whole, other)
+    if max(shards, default=1) > 1 and partial_sums.splits == before:
+        raise ValueError(
+            "certificate(): shards must split a sum of this package's kernels, got a function without one; pass "
+            "shards=() to compare none"
+        )
 
 
 # Other capabilities

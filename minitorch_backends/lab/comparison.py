@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..explain.records import Record, align_columns, as_text, as_words
+from ..explain.product_counts import ProductCounts
+from ..explain.records import Log, Record, align_columns, as_text, as_words
+from ..flags import rows
 from .alignment import align
 from .divergence import FACTOR, Divergence, find_divergence
 from .measures import as_reals, ulps
 from .runs import Run
+from .torch_capture import is_product
 
 _ABOUT = ("precision", "implementation", "dtypes", "options", "decided_by")
 """Attributes of both calls that rows report; the alignment ignores them."""
@@ -63,6 +66,7 @@ def first_divergence(
 
     Calls of a module that the other run computes by other kernels, because of flags, have no counterpart. They are
     skipped, and comparison continues with the modules after them. A UserWarning names the skipped modules and kernels.
+    Calls of the same kernels with other shapes are a divergence.
 
     The runs are files of `capture`, or results of `Run.read`. Raises ValueError for other files.
     """
@@ -115,7 +119,18 @@ class Comparison:
     def table(self, limit: int | None = None) -> str:
         """The rows as aligned text, worst first, without equal calls."""
         cells = self.cells(limit)
-        return "\n".join(align_columns(cells)) if len(cells) > 1 else "no call differs"
+        text = "\n".join(align_columns(cells)) if len(cells) > 1 else "no call differs"
+        return "\n".join([text, *self.remarks()])
+
+    def remarks(self) -> list[str]:
+        """A sentence for each run in which no product obeyed precision flags, where the runs' flags differ."""
+        flags = [{n: v for n, v in run.about["flags"].items() if n in rows} for run in (self.first, self.second)]
+        if flags[0] == flags[1]:
+            return []
+        counts = {name: _products_of(run) for name, run in (("first", self.first), ("second", self.second))}
+        return [
+            f"the flags of the runs differ; in the {name}, {each}" for name, each in counts.items() if not each.obeyed
+        ]
 
     def cells(self, limit: int | None = None) -> list[tuple[str, ...]]:
         """The head of the table, and a line for each call that differs, worst first; of values with the largest
@@ -126,13 +141,14 @@ class Comparison:
         pairs = zip(map(_cells, rows), map(_largest, rows), strict=True)
         return [(*_HEADER[:4], "largest difference", *_HEADER[4:]), *((*c[:4], most, *c[4:]) for c, most in pairs)]
 
-    __str__ = table
+    def __str__(self) -> str:
+        return self.table()
 
     def _repr_html_(self) -> str:
         from ..display.html import Rows, as_html
 
         changed = [f"{name}: {a} -> {b}" for name, (a, b) in self.settings().items()]
-        return as_html(repr(self)[1:-1], *changed, Rows(self.cells(), 3))
+        return as_html(repr(self)[1:-1], *changed, *self.remarks(), Rows(self.cells(), 3))
 
     def settings(self) -> dict[str, tuple[Any, Any]]:
         """Differences of machines, versions and flags between the runs: pairs of values by name."""
@@ -186,6 +202,17 @@ class Comparison:
             return row
         sketches = zip(first, second, self.first.sketches[a], self.second.sketches[b], strict=True)
         return row | {"error": max(itertools.starmap(_estimate, sketches)), "error_from": "sketch"}
+
+
+def _products_of(run: Run) -> ProductCounts:
+    """The products of a run that obeyed precision flags, also of a torch program's, whose calls name no kernel."""
+    found = Log(entry for entry in run.log if entry.implementation).product_counts
+    for entry in run.log:
+        if not entry.implementation and is_product(entry.kernel) and not entry.kernel.endswith(" operands"):
+            is_single = not {"float32", "complex64"}.isdisjoint(entry.dtypes)
+            found.obeyed += is_single
+            found.others.update([] if is_single else [f"{entry.kernel} of {', '.join(dict.fromkeys(entry.dtypes))}"])
+    return found
 
 
 class _Similarity:

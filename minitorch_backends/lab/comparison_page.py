@@ -32,7 +32,7 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> None:
     first, skipped = find_divergence(comparison.calls, FACTOR)
     found = f"The first that differs: {first}." if first else "No result differs by more than the precisions explain."
     soft = [Soft(f"Skipped, since the runs compute them by different kernels: {skipped}")] if skipped else []
-    sections.insert(0, Section("Where the runs part", [found, *soft]))
+    sections.insert(0, Section("Where the runs part", [found, *comparison.remarks(), *soft]))
     sections.append(Section("Calls", [_legend(comparison), *map(Markup, calls)]))
     title = f"{comparison.first.path.name} and {comparison.second.path.name}"
     write_page(path, title, f"a: {comparison.first.path}, b: {comparison.second.path}; {counts}", sections,

@@ -16,7 +16,7 @@ import os
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ class _Walk:
             return self.follow(value.__wrapped__, name)
         if callable(state := getattr(value, "state_dict", None)):
             return repr(value) + self._several(state().items(), name, depth)
-        return self._several(getattr(value, "__dict__", {}).items(), name, depth)
+        return self._several(_state_of(value), name, depth)
 
     def _several(self, pairs: Any, name: str, depth: int) -> str:
         parts = (f"{key!r}: {self.follow(each, f'{name}.{key}', depth + 1)}" for key, each in list(pairs))
@@ -105,7 +105,7 @@ class _Walk:
             if _is_own(file) or value.__module__ == "__main__":
                 self.found[full] = _hash(_source(value))
                 for each in (*value.__bases__, *vars(value).values()):
-                    self.follow(getattr(each, "__func__", each), full)
+                    self.follow(getattr(each, "__func__", getattr(each, "fget", each)), full)
             return full
         if _is_own(value.__code__.co_filename):
             self.found[full] = _hash(_source(value))
@@ -136,6 +136,20 @@ class _Walk:
         text = self.follow(value, name)
         if not isinstance(value, (types.FunctionType, type)) and text != "seen":
             self.found[name] = _hash(text)
+
+
+def _state_of(value: Any) -> Iterable[tuple[Any, Any]]:
+    """The attributes of an object; of one without any (slots, paths, ranges, patterns) what a copy is made from.
+
+    Iterators and generators of random numbers change with each use, so that their state does not count.
+    """
+    attributes = getattr(value, "__dict__", None)
+    if attributes or isinstance(value, Iterator) or "Generator" in type(value).__name__:
+        return list((attributes or {}).items())
+    try:
+        return list(enumerate(value.__reduce_ex__(4)[1:3]))
+    except Exception:  # locks, files, and whatever a class raises
+        return ()
 
 
 def _imports(code: types.CodeType, package: str) -> Iterator[str]:

@@ -52,11 +52,12 @@ class Divergence(NamedTuple):
 def find_divergence(calls: list[dict[str, Any]], factor: float) -> tuple[Divergence | None, str]:
     """The first call of `Comparison.calls` that precision does not explain, and which calls were skipped, as text."""
     square = 0.0
-    lone = {status: {_place(row) for row in calls if row["status"] == status} for status in ("removed", "inserted")}
+    lone = {status: _kernels_by_place(calls, status) for status in ("removed", "inserted")}
     skipped: dict[_Place, None] = {}
     found = None
     for row in calls:
-        if row["status"] in lone and all(_place(row) in places for places in lone.values()):
+        kernels = [places.get(_place(row)) for places in lone.values()]
+        if row["status"] in lone and None not in kernels and kernels[0] != kernels[1]:
             skipped[_place(row)] = None
             continue
         square += _expected_error(row) ** 2 if row["status"] == "differs" else 0.0
@@ -66,6 +67,14 @@ def find_divergence(calls: list[dict[str, Any]], factor: float) -> tuple[Diverge
         found = _divergence(row, explained)
         break
     return found, "; ".join(_skip(calls, place) for place in skipped)
+
+
+def _kernels_by_place(calls: list[dict[str, Any]], status: str) -> dict[_Place, list[str]]:
+    found: dict[_Place, list[str]] = {}
+    for row in calls:
+        if row["status"] == status:
+            found.setdefault(_place(row), []).append(row["kernel"])
+    return found
 
 
 def _skip(calls: list[dict[str, Any]], place: _Place) -> str:

@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 
 from .. import backends
 from ..autograd.extras.module_scope import ModuleScopes, is_inside_module, named_parts
+from ..explain.product_counts import ProductCounts
 from ..explain.sensitivity import PRECISION_FLAGS
+from ..flags.rows import NO_OPINION
 from ..flags.scopes import Scope
 from ..flags.state import UNSET
 from ..flags.writes import Flags
 from ..kernels.precisions.products import find_precision
+from ..kernels.registry import Call, start_observing, stop_observing
 from ..kernels.runtime.files import one_sentence
 from ..nn.utils import matching_names
 from ..nn.utils.scopes import check_visible
@@ -74,7 +77,7 @@ class Policy(Scope):
 
     Scripted, traced and exported models have the names of the modules from which they were made. Both raise ValueError
     for globs that match no module (the block, at its end), and for programs of torch that do not say what they were
-    made of. The block warns if it called no module.
+    made of. The block warns if it called no module, and if no product obeyed its precisions (models in half types).
     """
 
     __slots__ = ("rules",)
@@ -112,12 +115,17 @@ class Policy(Scope):
             return scopes[name]
 
         ModuleScopes.enter(self, scope_of, binding.note)
+        if binding.is_idle:
+            start_observing(binding)
         return self
 
     def __exit__(self, kind: Any = None, *exception: object) -> None:
         level = ModuleScopes.leave(self)
-        if level is not None and kind is None:
-            level.note.__self__.check()  # type: ignore[attr-defined]
+        if level is not None:
+            binding: _Binding = level.note.__self__  # type: ignore[attr-defined]
+            stop_observing(binding)
+            if kind is None:
+                binding.check()
 
     def to_json(self) -> str:
         """The rules as a JSON object, in their order."""
@@ -189,12 +197,26 @@ class Policy(Scope):
 
 
 class _Binding:
-    """The globs of a policy that no module called in its block has matched so far."""
+    """The globs of a policy that no module called in its block has matched so far, and whether a product obeyed it."""
 
     def __init__(self, policy: Policy) -> None:
         self.left, self.names = set(policy.rules), list[str]()
         self.is_uniform, self.is_bound = policy.is_uniform, is_inside_module()
         self._roots: list[Any] = []
+        self._counts = ProductCounts()
+        self.is_idle = any(
+            value not in ("ieee", NO_OPINION, None)
+            for rule in policy.rules.values()
+            for path, value in rule.forward.items()
+            if path in PRECISION_FLAGS
+        )
+
+    def __call__(self, call: Call) -> None:
+        """Note a kernel call, until one obeys the flags: observers make kernels slower."""
+        self._counts(call)
+        if self._counts.obeyed:
+            self.is_idle = False
+            stop_observing(self)
 
     def note(self, module: Any) -> None:
         """Check off the globs that match parts of a module that no other module calls."""
@@ -210,6 +232,8 @@ class _Binding:
         if not self.is_bound:
             message = "Policy: the block called no module; models of torch run inside interop.torch.emulate()"
             warnings.warn(message, stacklevel=3)
+        elif self.is_idle:
+            warnings.warn(f"Policy: its precisions changed nothing: {self._counts}", stacklevel=3)
         for glob in sorted(self.left) if self.names else ():
             matching_names("Policy", self.names, glob)
 

@@ -16,6 +16,7 @@ from ..autograd.modes import is_grad_enabled
 from ..explain.records import align_columns
 from ..kernels.runtime import threading
 from ..kernels.runtime.files import write_file
+from ..tensor.dtypes import get_default_dtype
 from .columns import (
     MOST_PANELS,
     SPREADS,
@@ -38,6 +39,7 @@ from .pareto import Pareto, pareto
 from .progress import Progress
 from .store import Store, read_rows
 from .task import Settings, replay, run
+from .trials import autocast_types
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +103,10 @@ class Sweep:
         return as_html(repr(self)[1:-1], Rows(self.cells(), len(self.parameters()) + 1))
 
     def where(self, **values: Any) -> Sweep:
-        """The rows with these values of parameters, flags or other columns."""
+        """The rows with these values of parameters, flags or other columns. Raises ValueError for unknown names."""
+        known = dict.fromkeys(name for row in self.rows for name in (*row, *row["flags"]))
+        if unknown := [name for name in values if name not in known and known]:
+            raise ValueError(f"Sweep.where(): names must be among {', '.join(known)}, got {unknown[0]!r}")
         rows = [row for row in self.rows if all(row.get(n, row["flags"].get(n)) == v for n, v in values.items())]
         return Sweep(self.name, rows, self._settings, self._grid)
 
@@ -235,7 +240,7 @@ class Sweep:
         """The settings of flags (and of the parameters `by`) as points of two measures: medians over seeds.
 
         Points are compared with those of the same other parameters only: each size has a front of its own. Raises
-        ValueError for measures that no row has.
+        ValueError for measures that no row has, or of which no row has values.
         """
         self._check("pareto", (x, y))
         by = list(by)
@@ -246,7 +251,10 @@ class Sweep:
         for row in self.rows:
             label = ", ".join([*(f"{name}={row[name]}" for name in by), str(row["flags"])])
             groups.setdefault((", ".join(f"{name}={row[name]}" for name in others), label), []).append(row)
-        return pareto(groups, x, y)
+        found = pareto(groups, x, y)
+        if self.rows and not found:
+            raise ValueError(f"Sweep.pareto(): rows must have {x!r} and {y!r}, got {len(self)} rows without them")
+        return found
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML page with the pictures, the table and every failure. It loads nothing else."""
@@ -341,6 +349,8 @@ def sweep(  # noqa: PLR0913 (one each for what a sweep can vary)
         grad=is_grad_enabled(),
         exclusive=timing == "exclusive",
         device=None if device is None else find_device(device),
+        dtype=get_default_dtype().name,
+        autocast=autocast_types(),
     )
     name = getattr(function, "__qualname__", type(function).__name__)
     kept = None if store is None else _open_store(store, settings, reuse, (function, reference, metric))
@@ -376,6 +386,10 @@ def _open_store(folder: str | os.PathLike[str], settings: Settings, reuse: bool 
         manifest[name] = "function" if isinstance(value, bytes) else value
     if settings.device is not None:
         manifest["device"] = settings.device.name
+    if settings.dtype != "float32":
+        manifest["default dtype"] = settings.dtype
+    if any(settings.autocast):
+        manifest["autocast"] = list(settings.autocast)
     about = {name: machine()[name] for name in ("versions", "capability")}
     return Store(folder, {**manifest, "entropy": settings.entropy, "grad": settings.grad, **about}, reuse)
 

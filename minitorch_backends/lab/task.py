@@ -28,6 +28,7 @@ from ..kernels.registry import Call, observe
 from ..kernels.runtime import store, threading
 from ..kernels.runtime.context import restore_on_failure
 from ..random import drawn_as, manual_seed
+from ..tensor import dtypes
 from ..tensor.dtypes import float64, get_default_dtype, set_default_dtype
 from .devices import Device, predict_seconds
 from .flops import flops_of
@@ -35,6 +36,7 @@ from .grid import Cell
 from .machine import machine
 from .measures import distances
 from .metrics import measures_of
+from .trials import Autocast, autocast_as
 
 _REFERENCES_KEPT = 8
 
@@ -55,6 +57,8 @@ class Settings(NamedTuple):
         grad: whether grad mode is enabled.
         exclusive: time one cell of this host at a time.
         device: whose times are predicted, or None.
+        dtype: the name of the default dtype.
+        autocast: its types, ours and torch's.
     """
 
     function: bytes
@@ -66,6 +70,8 @@ class Settings(NamedTuple):
     grad: bool
     exclusive: bool
     device: Device | None = None
+    dtype: str = "float32"
+    autocast: Autocast = (None, None)
 
 
 @restore_on_failure
@@ -76,7 +82,7 @@ def run(settings: Settings, cell: Cell) -> dict[str, Any]:
     try:
         if settings.threads is not None:
             threading.set_num_threads(settings.threads)
-        with cell.flags, set_grad_enabled(settings.grad):
+        with _conditions(settings, cell):
             row["effective"] = {kind: precision_of(kind).precision for kind in ("matmul", "conv", "rnn")}
             answer, measured, counts = _measure(settings, cell)
         _check_products(cell, row["effective"], counts)
@@ -92,8 +98,20 @@ def run(settings: Settings, cell: Cell) -> dict[str, Any]:
 @restore_on_failure
 def replay(settings: Settings, cell: Cell) -> Any:
     """The result of the function for one cell, with torch's products on our kernels as in the sweep."""
-    with cell.flags, set_grad_enabled(settings.grad), _bridge(settings, ProductCounts()):
+    with _conditions(settings, cell), _bridge(settings, ProductCounts()):
         return _call(_unpickle(settings.function), settings, cell)
+
+
+@contextlib.contextmanager
+def _conditions(settings: Settings, cell: Cell) -> Iterator[None]:
+    """Run the block as the sweep was called: under the cell's flags, its grad mode, default dtype and autocast."""
+    default = get_default_dtype()
+    set_default_dtype(getattr(dtypes, settings.dtype))
+    try:
+        with cell.flags, set_grad_enabled(settings.grad), autocast_as(settings.autocast):
+            yield
+    finally:
+        set_default_dtype(default)
 
 
 def _check_products(cell: Cell, effective: dict[str, str], counts: ProductCounts) -> None:
@@ -226,7 +244,8 @@ _truths: dict[tuple[str, str], _Truth] = {}
 @restore_on_failure
 def _truth(settings: Settings, cell: Cell) -> _Truth:
     """The reference's answer, shared by all flags, and cached for the last few parameters and seeds."""
-    sources = repr((settings.function, settings.reference, settings.entropy, settings.grad))
+    sources = repr((settings.function, settings.reference, settings.entropy, settings.grad, settings.dtype,
+                    settings.autocast))  # fmt: skip
     key = hashlib.sha256(sources.encode()).hexdigest(), cell.draw
     if key not in _truths:
         function, counts = (
@@ -234,7 +253,7 @@ def _truth(settings: Settings, cell: Cell) -> _Truth:
             ProductCounts(),
         )
         wide = settings.reference == "float64"
-        with backends.Snapshot(()), set_grad_enabled(settings.grad), _in_float64(wide), observe(counts):
+        with _conditions(settings, cell), backends.Snapshot(()), _in_float64(wide, counts), observe(counts):
             found = arrays_of(_call(function, settings, cell))
         while len(_truths) >= _REFERENCES_KEPT:
             del _truths[next(iter(_truths))]
@@ -242,20 +261,28 @@ def _truth(settings: Settings, cell: Cell) -> _Truth:
     return _truths[key]
 
 
+_HALVES = ("half types", "bfloat16", "float16")
+
+
 def _why_not_float64(found: dict[str, np.ndarray], counts: ProductCounts) -> str | None:
     """Why the answers with float64 as default dtype are not those of float64, or None."""
     remedy = "make its tensors of the default dtype, or pass a function as reference"
     if counts.obeyed:
         return f"with float64 as default dtype it computes {counts.obeyed} products of float32 or complex64; {remedy}"
-    narrow = {each.dtype.name for each in found.values() if each.dtype.name in ("float16", "float32", "complex64")}
-    if narrow and not counts.others:
+    halves = [kind for kind in counts.others if kind.endswith(_HALVES)]
+    if halves:
+        return f"with float64 as default dtype it computes {', '.join(halves)}; {remedy}"
+    single = () if counts.others else ("float32", "complex64")  # float64 products, rounded at the end
+    narrow = {each.dtype.name for each in found.values() if each.dtype.name in (*_HALVES, *single)}
+    if narrow:
         return f"with float64 as default dtype it returns {', '.join(sorted(narrow))}; {remedy}"
     return None
 
 
 @contextlib.contextmanager
-def _in_float64(wanted: bool) -> Iterator[None]:
-    """Run the block with float64 as the default dtype, drawing the random numbers of float32."""
+def _in_float64(wanted: bool, counts: ProductCounts) -> Iterator[None]:
+    """Run the block with float64 as the default dtype, drawing the random numbers of float32. Count torch's products
+    of half types."""
     default = get_default_dtype()
     if not wanted:
         yield
@@ -265,7 +292,7 @@ def _in_float64(wanted: bool) -> Iterator[None]:
     if "torch" in sys.modules:
         from ..interop.torch.experiments import InFloat64
 
-        torch_in_float64 = InFloat64()
+        torch_in_float64 = InFloat64(counts)
     try:
         with drawn_as(default), torch_in_float64:
             yield

@@ -188,7 +188,9 @@ def capture_torch(path: str | os.PathLike[str], *, results: str = "statistics") 
 
 
 def _machine(torch: Any) -> dict[str, Any]:
-    """What run.json has of this machine and of torch's flags."""
+    """What run.json has of this machine and of torch's flags, and of those that are emulated."""
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
     flags: dict[str, Any] = {"torch float32_matmul_precision": torch.get_float32_matmul_precision()}
     for name in ("cuda.matmul.fp32_precision", "cudnn.conv.fp32_precision", "cudnn.rnn.fp32_precision"):
@@ -199,8 +201,9 @@ def _machine(torch: Any) -> dict[str, Any]:
             flags[f"torch {name}"] = value
     flags["torch deterministic"] = torch.are_deterministic_algorithms_enabled()
     emulation = sys.modules.get("minitorch_backends")
-    if emulation is not None:
-        flags.update(as_plain(emulation.backends.snapshot().values))
+    modes = _get_current_dispatch_mode_stack()
+    if emulation is not None and any(type(each).__module__.startswith(f"{emulation.__name__}.") for each in modes):
+        flags.update(as_plain(emulation.backends.snapshot().values))  # elsewhere they act on nothing
     versions = f"torch {torch.__version__}, numpy {np.__version__}, python {platform.python_version()}"
     capability = torch.backends.cpu.get_cpu_capability()
     return {"host": platform.node(), "cpu": device, "capability": capability, "versions": versions,

@@ -20,7 +20,7 @@ from ..backends import snapshot
 from ..backends.precision_policy import FAMILIES, precision_of
 from ..explain.answers import Level
 from ..explain.product_counts import ProductCounts, is_by_role
-from ..explain.records import arrays_of, as_array, left_out_of, module_of, record, recording
+from ..explain.records import arrays_of, as_array, check_inputs, left_out_of, module_of, record, recording
 from ..explain.sensitivity import alone, layers_of
 from ..flags import NO_OPINION
 from ..kernels.gemm.scaled_operands import counts as counts_with_scales
@@ -76,11 +76,13 @@ class Trials:
         self.model, self.call, self.metric, self.runs = module_of("audit", model), model, metric, 0
         self.levels, self.inputs, self.labels = tuple(levels), inputs, labels
         self.batches = _batches_of(inputs, labels, metric)
+        for batch, _ in self.batches:
+            check_inputs("audit", self.model, batch)
         self._parameters = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
         gradients = gradients and bool(self._parameters) and not any(level.by_role for level in levels)
         self.products = PRODUCTS if gradients else PRODUCTS[:1]
         self.measures_gradients = measures_gradients and gradients
-        self._flags, self.autocast, self.counts, self.device = snapshot(), _autocast_types(), ProductCounts(), device
+        self._flags, self.autocast, self.counts, self.device = snapshot(), autocast_types(), ProductCounts(), device
         self.ignored: dict[str, str] = {}
         self._truths: dict[tuple[str, int], Results] = {}
         with record() as log:
@@ -321,7 +323,7 @@ Autocast = tuple[str | None, str | None]
 """The types of autocast on the CPU, ours and torch's; None where it is off."""
 
 
-def _autocast_types() -> Autocast:
+def autocast_types() -> Autocast:
     torch = sys.modules.get("torch")
     names = (
         str(each.get_autocast_dtype("cpu")).rpartition(".")[2] if each and each.is_autocast_enabled("cpu") else None

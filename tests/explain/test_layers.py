@@ -211,7 +211,7 @@ def test_each_layer_alone_at_a_lower_precision(net: Net, images: Any) -> None:
     assert f'"module": "body.0",\n  "precision": "{found[0].precision}"' in found.to_json()
 
 
-@pytest.mark.parametrize("base", ["ieee", "bf16"])
+@pytest.mark.parametrize("base", ["ieee", "tf32"])
 def test_only_the_layer_in_question_is_compared_with_float64(
     net: Net, images: Any, monkeypatch: pytest.MonkeyPatch, base: str
 ) -> None:

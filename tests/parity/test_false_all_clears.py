@@ -1,17 +1,17 @@
-"""False all-clears: every entry point, asked in each way that would measure nothing, refuses or answers rightly.
+"""False all-clears of torch's programs: every entry point refuses where nothing would be measured, or is right.
 
-The ways: outside of the bridge to torch, by wrong names, for foreign arrays, from a stale store, and within a budget
-out of reach. REFUSALS has what each refusal says; the other cells are True where the answer is right.
+The ways: outside of the bridge, wrong names, foreign arrays, what changed since (stale), a budget out of reach, and
+types that precisions do not affect. A row has the sentence of the refusal, or None where the attempt returns whether
+the answer is right. `tests/lab/test_false_all_clears.py` has the rows that need no torch.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 
-import numpy as np
 import pytest
 import torch
 
@@ -21,69 +21,101 @@ from minitorch_backends.interop.torch import emulate
 from minitorch_backends.lab import Policy
 
 
-def _model() -> torch.nn.Module:
+def model() -> torch.nn.Module:
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval()
 
 
-MODEL, X, OTHER = _model(), torch.randn(8, 16), torch.randn(8, 16)
-OURS = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+MODEL, HALF, DOUBLE = model(), model().bfloat16(), model().double()
+X, OTHER = torch.randn(8, 16), torch.randn(8, 16)
+OURS = mt.from_numpy(X.numpy())
+TF32 = Policy({"*": "tf32"})
 
 
-class InNumPy(nn.Module):
-    """A model that computes outside of every kernel."""
+def by_torch(n, seed):
+    return torch.randn(n, n) @ torch.randn(n, n)
 
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(mt.ones(4, 4))
 
-    def forward(self, x):
-        return mt.from_numpy(x.numpy() @ self.weight.detach().numpy())
+def in_bfloat16(n, seed):
+    x = torch.randn(n, n).bfloat16()
+    return (x @ x).float()
+
+
+def hidden(x):
+    """A function of our tensors that computes by torch."""
+    with torch.no_grad():
+        return mt.from_numpy(MODEL(torch.from_numpy(x.numpy())).numpy())
+
+
+def audit(of=MODEL, x=X, precisions="bf16", **options):
+    return lab.audit(of, x, precisions, progress=False, **options)
 
 
 def audit_inside():
     with torch.no_grad(), emulate():
-        return lab.audit(MODEL, X, ("tf32", "bf16"), budget=1e-3)
+        return audit(precisions=("tf32", "bf16"), budget=1e-3)
 
 
-def by_numpy(n, seed):
-    x = np.random.default_rng(seed).standard_normal((n, n)).astype(np.float32)
-    return x @ x
+def audits_of_changed_weights(tmp_path):
+    own = model()
+    audit(own, store=tmp_path)
+    with torch.no_grad():
+        own[0].weight.mul_(2.0)
+    audit(own, store=tmp_path)
 
 
-def by_torch(n, seed):
-    x = torch.randn(n, n)
-    return x @ x
-
-
-def by_names(n, seed):
-    return FACTOR * mt.randn(n, n) @ mt.eye(n)
-
-
-FACTOR = 1.0
-
-
-def rows_of(function, **options):
+def sweep(function, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return lab.sweep(function, over={"n": [8]}, repeats=0, progress=False, **options).rows
+        return lab.sweep(function, over={"n": [8]}, repeats=0, progress=False, **options)
 
 
-def run_of(path, model, x):
-    with torch.no_grad(), lab.capture(path):
-        model(x)
+def under_autocast(tmp_path):
+    sweep(by_torch, store=tmp_path)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        sweep(by_torch, store=tmp_path)
+
+
+def rerun_differs():
+    found = sweep(by_torch, flags={"fp32_precision": ["ieee", "bf16"]})
+    exact, rounded = map(found.rerun, found.rows)
+    return 1e-4 < float((exact - rounded).norm() / exact.norm()) < 1e-1
+
+
+def sensitivity(of=MODEL, x=X, bridge=emulate):
+    with bridge():
+        return explain.sensitivity(of, x)
+
+
+def certificate(function=MODEL, inputs=X, **options):
+    with torch.no_grad():
+        return lab.certificate(function, inputs, capabilities=(), **options)
+
+
+def run_of(path, of=MODEL, x=X, capture=lab.capture, bridge=nullcontext, **flags):
+    with torch.no_grad(), backends.flags(**flags), bridge(), capture(path):
+        of(x)
     return path
 
 
-def stale(folder, monkeypatch):
-    rows_of(by_names, store=folder)
-    monkeypatch.setitem(globals(), "FACTOR", 2.0)
-    rows_of(by_names, store=folder)
+def two_runs(folder, first=(), second=(), flags=(), **options):
+    return run_of(folder / "a.run", *first, **options), run_of(folder / "b.run", *second, **options, **dict(flags))
 
 
-def policy_on(model, policy, x=X, bridge=emulate):
+def by_module(folder, **options):
+    """Runs of torch's modules and products."""
+    return two_runs(folder, capture=lab.capture_torch, **options)
+
+
+def recorded(of, x):
+    with torch.no_grad(), emulate(), explain.record() as log:
+        of(x)
+    return str(log)
+
+
+def policy_on(of, policy, x=X, bridge=emulate):
     with torch.no_grad(), bridge(), policy:
-        model(x)
+        of(x)
 
 
 def _nameless():
@@ -94,162 +126,156 @@ def _nameless():
     return found
 
 
-def unmet(metric_floor=0.5):
-    def metric(answer, truth):
-        return metric_floor + float((answer - truth).abs().max())
+HALVES = {"first": (HALF, X.bfloat16()), "second": (HALF, X.bfloat16()), "flags": {"fp32_precision": "tf32"}}
 
-    found = lab.audit(MODEL, X, "bf16", metric, 0.1)
-    return (
-        not found.is_met
-        and "cannot be met: the least is metric 0.5" in found.summary()
-        and "within" not in found.summary()
-    )
+STUDY = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)).eval()
+half = torch.nn.Linear(4, 4).eval().bfloat16()
+inputs, half_inputs = torch.randn(6, 4), torch.randn(6, 4).bfloat16()
+def total(x): return model(x).sum()
+"""
 
 
-def shell(tmp_path, text, *arguments):
-    """The exit code of the command, and what it wrote."""
-    (tmp_path / "study.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "minitorch_backends", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def shell(folder, capsys, monkeypatch, command, target, *options):
+    """The exit code of a command on a study of the user's, and what it wrote."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = folder / "study_of_torch.py"
+    file.write_text(STUDY)
+    code = cli.main([command, f"{file}:{target}", *options])
+    sys.modules.pop("study_of_torch")
+    return code, "".join(capsys.readouterr())
+
+
+def program(folder, text, *options):
+    """The exit code of a program under flags, and what it wrote."""
+    (folder / "program.py").write_text(text)
+    command = [sys.executable, "-m", "minitorch_backends", "torch", *options, "program.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-class nullbridge:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
+def program_with_policy(folder):
+    (folder / "policy.json").write_text(Policy({"9": "tf32"}).to_json())
+    text = "import torch\ntorch.nn.Sequential(torch.nn.Linear(4, 4))(torch.ones(1, 4))\n"
+    return program(folder, text, "--policy", "policy.json")
 
 
-ATTEMPTS = {
-    ("audit", "outside"): lambda t, m: lab.audit(MODEL, X, "bf16").whole("bf16")["error"] > 0,
-    ("audit", "names"): lambda t, m: lab.audit(MODEL, X, "fp7"),
-    ("audit", "foreign"): lambda t, m: lab.audit(InNumPy(), mt.ones(2, 4), "bf16"),
-    ("audit", "budget"): lambda t, m: unmet(),
-    ("audit.measure_on", "outside"): lambda t, m: audit_inside().measure_on(OTHER)["error"] > 0,
-    ("audit.frontier", "outside"): lambda t, m: audit_inside().frontier()[-1].measured > 0,
-    ("audit.frontier", "names"): lambda t, m: audit_inside().frontier(product="backward"),
-    ("audit.layers", "names"): lambda t, m: audit_inside().layers(precision="fp16"),
-    ("audit.whole", "names"): lambda t, m: audit_inside().whole("fp16"),
-    ("audit.report", "outside"): lambda t, m: (
-        audit_inside().report(t / "page.html") or "of 2 layers keep" in (t / "page.html").read_text(encoding="utf-8")
-    ),
-    ("sensitivity", "outside"): lambda t, m: explain.sensitivity(MODEL, X),
-    ("sensitivity", "foreign"): lambda t, m: explain.sensitivity(InNumPy(), mt.ones(2, 4)),
-    ("sensitivity", "names"): lambda t, m: explain.sensitivity(OURS, mt.ones(1, 16), precisions="fp7"),
-    ("sweep", "outside"): lambda t, m: 0 < rows_of(by_torch, flags=[{"fp32_precision": "ieee"}])[0]["error"] < 1e-6,
-    ("sweep", "names"): lambda t, m: rows_of(by_torch, flags=[{"fp32_precison": "bf16"}]),
-    ("sweep", "foreign"): lambda t, m: (
-        "no flag of precision acted" in rows_of(by_numpy, flags=[{"fp32_precision": "bf16"}])[0]["exception"]
-    ),
-    ("sweep", "foreign, no flags"): lambda t, m: rows_of(by_numpy)[0]["reference"].startswith("none: "),
-    ("sweep", "stale"): lambda t, m: stale(t / "store", m),
-    ("Sweep.read", "stale"): lambda t, m: lab.Sweep.read(t),
-    ("Policy", "outside"): lambda t, m: policy_on(MODEL, Policy({"*": "bf16"}), bridge=nullbridge),
-    ("Policy", "names"): lambda t, m: policy_on(MODEL, Policy({"*": "bf16", "9": "ieee"})),
-    ("Policy", "foreign"): lambda t, m: policy_on(_nameless(), Policy({"2": "bf16"})),
-    ("run_under", "names"): lambda t, m: nn.utils.run_under(MODEL, Policy({"9": "ieee"})),
-    ("run_under", "foreign"): lambda t, m: nn.utils.run_under(
-        _nameless(), Policy({"2": "bf16"})
-    ),
-    ("Policy.torch", "names"): lambda t, m: exec(Policy({"9": "tf32"}).torch(), {"model": MODEL}),
-    ("Policy.onnx", "names"): lambda t, m: Policy({"9": "tf32"}).onnx(["conv"]),
-    ("Policy.from_json", "names"): lambda t, m: Policy.from_json(json.dumps({"*": {"precision": "tf32"}})),
-    ("capture and compare", "outside"): lambda t, m: lab.compare(
-        run_of(t / "a.run", MODEL, X), run_of(t / "b.run", MODEL, OTHER)
-    ),
-    ("first_divergence", "outside"): lambda t, m: lab.first_divergence(
-        run_of(t / "a.run", MODEL, X), run_of(t / "b.run", MODEL, OTHER)
-    ),
-    ("compare", "foreign"): lambda t, m: lab.compare(__file__, __file__),
-    ("precision_of", "names"): lambda t, m: explain.precision_of("matmull"),
-    ("flags", "names"): lambda t, m: backends.flags(profile="H1000").__enter__(),
-    ("einsum", "names"): lambda t, m: mt.einsum_plan("ab,bc,cd", (2, 3), (3, 4), (4, 5), strategy="greedi"),
-    ("einsum", "budget"): lambda t, m: mt.einsum_plan(
-        "ab,bc,cd->ad", (30, 40), (40, 50), (50, 3), memory_limit=300, slices="auto"
-    ),
-    ("Plan.lower_within", "budget"): lambda t, m: mt.einsum_plan("ab,bc", (3, 4), (4, 5)).lower_within(1e-12),
-    ("shell audit", "names"): lambda t, m: (
-        shell(t, "import minitorch_backends as mt\n", "audit", "study.py:model")[0] == 2
-    ),
-    ("shell sweep", "foreign"): lambda t, m: (
-        shell(
-            t,
-            "import numpy as np\ndef f(seed):\n    return np.ones((2, 2), np.float32) @ np.ones((2, 2), np.float32)\n",
-            "sweep", "study.py:f", "--flag", "fp32_precision=bf16",
-        )[0] == 1
-    ),
-    ("shell compare", "outside"): lambda t, m: cli.main(
-        ["compare", str(run_of(t / "a.run", MODEL, X)), str(run_of(t / "b.run", MODEL, OTHER))]
-    ) == 2,
-    ("pytest plugin", "foreign"): lambda t, m: "no product obeyed" in pytest_on(
-        t, "import numpy as np\ndef test_a():\n    assert (np.ones((2, 2)) @ np.ones((2, 2))).sum() == 8\n"
-    ),
-    ("pytest plugin", "outside"): lambda t, m: "no product obeyed" in pytest_on(
-        t, "import torch\ndef test_a():\n    assert (torch.ones(2, 2) @ torch.ones(2, 2)).sum() == 8\n"
-    ),
-}  # fmt: skip
-
-
-def pytest_on(folder, text):
+def suite(folder, text, *options):
     (folder / "test_suite.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--minitorch-emulate=cuda", "test_suite.py"],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode != 0, done.stdout
-    return done.stdout + done.stderr
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_suite.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
 
 
-REFUSALS = {
-    ("audit", "names"): "'fp7' is not a precision",
-    ("audit", "foreign"): "precisions affect nothing in this InNumPy: no product obeyed precision flags",
-    ("audit.frontier", "names"): r"product must be one that was audited \('forward'\), got 'backward'",
-    ("audit.layers", "names"): r"precision must be one that was audited \('bf16', 'tf32'\), got 'fp16'",
-    ("audit.whole", "names"): r"precision must be one that was audited \('bf16', 'tf32'\), got 'fp16'",
-    ("sensitivity", "outside"): "precision affects nothing in this Sequential .*; call it inside interop",
-    ("sensitivity", "foreign"): "precision affects nothing in this InNumPy",
-    ("sensitivity", "names"): "'fp7' is not a precision",
-    ("sweep", "names"): "did you mean 'fp32_precision'",
-    ("sweep", "stale"): r"FACTOR changed\); pass reuse=True to keep them, reuse=False to discard them",
-    ("Sweep.read", "stale"): "store must be a folder that a sweep wrote",
-    ("Policy", "outside"): "the block called no module; models of torch run inside",
-    ("Policy", "names"): "no module has a name like '9'; the names are '', '0', '1', '2'",
-    ("Policy", "foreign"): "apply it to the module from which this one was made",
-    ("run_under", "names"): "no module has a name like '9'; the names are",
-    ("run_under", "foreign"): "apply it to the module from which this one was made",
-    ("Policy.torch", "names"): "no module has a name like '9'",
-    ("Policy.onnx", "names"): "no module has a name like '9'",
-    ("Policy.from_json", "names"): "text must be JSON from to_json",
-    ("capture and compare", "outside"): "runs must have calls, got none in .*; capture models of torch inside",
-    ("first_divergence", "outside"): "runs must have calls, got none in",
-    ("compare", "foreign"): "must be a run that lab.capture of this version wrote",
-    ("precision_of", "names"): "did you mean 'matmul'",
-    ("flags", "names"): "did you mean 'h100'",
-    ("einsum", "names"): "did you mean 'greedy'",
-    ("einsum", "budget"): "found no slices that fit .* the least memory found is",
-    ("Plan.lower_within", "budget"): "budget must be at least",
-}
+def _is(found, code, sentence):
+    assert found[0] == code, found
+    assert sentence in found[1], found
+    return True
 
 
-@pytest.mark.parametrize(("entry", "way"), ATTEMPTS, ids=lambda each: each.replace(" ", "_"))
-@pytest.mark.filterwarnings("error:Policy. the block called no module")
-def test_nothing_is_called_clear_that_was_not_measured(entry, way, tmp_path, monkeypatch):
-    attempt, refusal = ATTEMPTS[entry, way], REFUSALS.get((entry, way))
-    if refusal is None:
-        assert attempt(tmp_path, monkeypatch) is True
-        return
-    with pytest.raises((ValueError, RuntimeError, TypeError, AssertionError, UserWarning), match=refusal):
-        attempt(tmp_path, monkeypatch)
+SUITE = "import torch\ndef test():\n    torch.ones(2, 2) @ torch.ones(2, 2)\n"
+
+ROWS = [
+    ("audit", "outside", lambda: audit().whole("bf16")["error"] > 0, None),
+    ("audit", "foreign", lambda: audit(x=OURS), "inputs must be tensors of torch, as its model is, got one of min"),
+    ("audit", "foreign, NumPy", lambda: audit(x=X.numpy()), "inputs must be tensors of torch, .*got one of numpy"),
+    ("audit", "foreign, ours", lambda: audit(nn.Linear(16, 4), X), "inputs must be tensors of minitorch_backends"),
+    ("audit", "type", lambda: audit(HALF, X.bfloat16()), "affect nothing in this Sequential: .*2 did not"),
+    ("audit", "type, float64", lambda: audit(DOUBLE, X.double()), "affect nothing in this Sequential: .*2 did not"),
+    ("audit", "budget", lambda: "cannot be met: the least is metric 0.5" in audit(
+        metric=lambda a, b: 0.5, budget=0.1).summary(), None),
+    ("audit", "stale", audits_of_changed_weights, r"\(model changed\)"),
+    ("audit.measure_on", "outside", lambda: audit_inside().measure_on(OTHER)["error"] > 0, None),
+    ("audit.frontier", "outside", lambda: audit_inside().frontier()[-1].measured > 0, None),
+    ("audit.plot", "outside", lambda: len(audit_inside().plot().axes) == 2, None),
+    ("audit.report", "outside", lambda tmp_path: audit_inside().report(tmp_path / "page.html") or "2 layers keep" in (
+        tmp_path / "page.html").read_text(encoding="utf-8"), None),
+    ("audit.layers", "names", lambda: audit_inside().layers(precision="fp16"), r"was audited \('bf16', 'tf32'\), got"),
+    ("sensitivity", "outside", lambda: sensitivity(bridge=nullcontext), "affects nothing .*; call it inside"),
+    ("sensitivity", "type", lambda: sensitivity(HALF, X.bfloat16()), "no product obeyed precision flags, 2 did not"),
+    ("sensitivity", "foreign", lambda: sensitivity(x=OURS), "inputs must be tensors of torch, as its model is"),
+    ("sweep", "outside", lambda: 0 < sweep(
+        by_torch, flags=[{"fp32_precision": "ieee"}]).rows[0]["error"] < 1e-6, None),
+    ("sweep", "names", lambda: sweep(by_torch, flags=[{"fp32_precison": "bf16"}]), "did you mean 'fp32_precision'"),
+    ("sweep", "type", lambda: "1 matmul of bfloat16" in sweep(
+        in_bfloat16, flags=[{"fp32_precision": "tf32"}]).rows[0]["exception"], None),
+    ("sweep", "type, no flags", lambda: "none: with float64 as default dtype it computes matmul of bfloat16" in sweep(
+        in_bfloat16).rows[0]["reference"], None),
+    ("sweep", "stale autocast", under_autocast, r"another run \(autocast new\)"),
+    ("sweep.rerun", "outside", rerun_differs, None),
+    ("certificate", "outside", lambda: certificate(hidden, OURS, invariant="batch").holds, None),
+    ("certificate", "type", lambda: certificate(DOUBLE, X.double(), invariant="shards", batch_sizes=()),
+     "shards must split a sum of this package's kernels"),
+    ("certificate", "no rows", lambda: certificate(lambda x: MODEL(x).sum()), "an output must have rows of the batch"),
+    ("record", "outside", lambda: _outside() is None, None),
+    ("record", "type", lambda: "no product obeyed precision flags, 2 did not" in recorded(HALF, X.bfloat16()), None),
+    ("capture", "outside", lambda tmp_path: lab.compare(*two_runs(tmp_path)), "runs must have calls, got none"),
+    ("first_divergence", "outside", lambda tmp_path: lab.first_divergence(*two_runs(tmp_path)), "runs must have calls"),
+    ("capture_torch", "outside", lambda tmp_path: lab.compare(
+        *by_module(tmp_path, flags={"fp32_precision": "bf16"})).settings() == {}, None),
+    ("capture_torch", "inside", lambda tmp_path: lab.compare(*by_module(
+        tmp_path, flags={"fp32_precision": "bf16"}, bridge=emulate)).counts()["differs"] > 0, None),
+    ("capture_torch", "type", lambda tmp_path: "in the second, no product obeyed precision flags, 2 did not" in str(
+        lab.compare(*by_module(tmp_path, bridge=emulate, **HALVES))), None),
+    ("capture_torch", "foreign", lambda tmp_path: lab.compare(*by_module(
+        tmp_path, first=(lambda x: OURS @ OURS.mT,), second=(lambda x: OURS,))), "runs must have calls, got none"),
+    ("capture_torch", "stale", lambda tmp_path: "only one run has it" in str(
+        lab.first_divergence(*by_module(tmp_path, second=(MODEL, X[:4])))), None),
+    ("compare", "type of values", lambda: lab.compare(X, X.double()).counts()["differs"] == 1, None),
+    ("compare", "foreign values", lambda: lab.compare(X, OURS).counts() == lab.compare(X.numpy(), X).counts(), None),
+    ("Policy", "outside", lambda: policy_on(MODEL, TF32, bridge=nullcontext), "the block called no module; models"),
+    ("Policy", "names", lambda: policy_on(MODEL, Policy({"*": "bf16", "9": "ieee"})), "no module has a name like '9'"),
+    ("Policy", "type", lambda: policy_on(HALF, TF32, X.bfloat16()), "changed nothing: .*2 did not: 2 matmul"),
+    ("Policy", "type, float64", lambda: policy_on(DOUBLE, TF32, X.double()), "its precisions changed nothing"),
+    ("Policy", "foreign", lambda: policy_on(_nameless(), Policy({"2": "bf16"})), "apply it to the module from"),
+    ("run_under", "foreign", lambda: nn.utils.run_under(_nameless(), Policy({"2": "bf16"})), "apply it to the module"),
+    ("run_under", "names", lambda: nn.utils.run_under(MODEL, Policy({"9": "ieee"})), "no module has a name like '9'"),
+    ("Policy.torch", "names", lambda: exec(Policy({"9": "tf32"}).torch(), {"model": MODEL}), "no module has a name"),
+    ("shell audit", "type", lambda tmp_path, capsys, monkeypatch: _is(shell(
+        tmp_path, capsys, monkeypatch, "audit", "half", "--inputs", "half_inputs"), 2, "no product obeyed"), None),
+    ("shell certify", "no rows", lambda tmp_path, capsys, monkeypatch: _is(shell(
+        tmp_path, capsys, monkeypatch, "certify", "total", "--capabilities", "none"), 2, "must have rows"), None),
+    ("shell compare", "outside", lambda tmp_path: cli.main(["compare", *map(str, two_runs(tmp_path))]) == 2, None),
+    ("shell torch", "names", lambda tmp_path: _is(program_with_policy(tmp_path), 1, "no module has a name"), None),
+    ("shell torch", "type", lambda tmp_path: _is(
+        program(tmp_path, "import torch\nx = torch.ones(4, 4).bfloat16()\nx @ x\n", "--flag", "fp32_precision=tf32"), 0,
+        "fp32_precision flags acted on none of them"), None),
+    ("shell torch", "foreign", lambda tmp_path: _is(
+        program(tmp_path, "print(1)\n", "--flag", "fp32_precision=tf32"), 0, "no product of torch ran here"), None),
+    ("pytest plugin", "outside", lambda tmp_path: _is(
+        suite(tmp_path, SUITE, "--minitorch-emulate=cuda"), 1, "--minitorch-torch runs them"), None),
+    ("pytest plugin", "inside", lambda tmp_path: _is(
+        suite(tmp_path, SUITE, "--minitorch-torch", "--minitorch-emulate=cuda"), 0, "1 product obeyed"), None),
+    ("pytest plugin", "inside, type", lambda tmp_path: _is(
+        suite(tmp_path, SUITE.replace("torch.ones(2, 2)", "torch.ones(2, 2).double()"), "--minitorch-torch"), 1,
+        "the run fails, since it says nothing about the flags"), None),
+    ("pytest plugin", "inside, foreign", lambda tmp_path: _is(
+        suite(tmp_path, "import numpy as np\ndef test():\n    np.eye(2) @ np.eye(2)\n", "--minitorch-torch"), 1,
+        "no product obeyed precision flags"), None),
+]  # fmt: skip
 
 
-def test_a_record_outside_of_the_bridge_says_so():
+def _outside():
     with torch.no_grad(), explain.record() as log:
         MODEL(X)
     assert "no product obeyed precision flags; torch models run inside interop.torch.emulate()" in str(log)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "refusal"), [row[2:] for row in ROWS], ids=[f"{row[0]}, {row[1]}".replace(" ", "_") for row in ROWS]
+)
+@pytest.mark.filterwarnings("error:Policy. ")
+def test_nothing_is_called_clear_that_was_not_measured(attempt, refusal, request):
+    wanted = attempt.__code__.co_varnames[: attempt.__code__.co_argcount]
+    arguments = [request.getfixturevalue(each) for each in wanted]
+    if refusal is None:
+        assert attempt(*arguments) is True
+        return
+    with pytest.raises((ValueError, RuntimeError, TypeError, AssertionError, UserWarning), match=refusal):
+        attempt(*arguments)
+
+
+def test_the_table_has_no_row_twice():
+    assert len({row[:2] for row in ROWS}) == len(ROWS)

@@ -62,7 +62,8 @@ def read_counts(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """The sums over the processes of a folder.
 
     Returns a dict: "products", a list of {"kernel", "precision", "calls", "flops"}; "left", a list of
-    {"operator", "calls", "flops", "why"}, both with the largest FLOPs first; "compile_seconds"; and "processes".
+    {"operator", "calls", "flops", "why"}, both with the largest FLOPs first; "compile_seconds"; "processes"; and
+    "problems", sentences on the policy.
     """
     sums: dict[Key, list[int]] = defaultdict(lambda: [0] * len(FIELDS))
     files = list(Path(folder).glob("*.keys"))
@@ -87,7 +88,20 @@ def read_counts(folder: str | os.PathLike[str]) -> dict[str, Any]:
         ],
         "compile_seconds": sum(each[2] for each in sums.values()) / 1e9,
         "processes": len(files),
+        "problems": _problems(folder),
     }
+
+
+def note_policy(folder: str, problem: str) -> None:
+    """Write for the report what is wrong with this process's policy; nothing where it acted."""
+    if Path(folder).is_dir():
+        Path(folder, f"{os.getpid()}.policy").write_text(problem, encoding="utf-8")
+
+
+def _problems(folder: str | os.PathLike[str]) -> list[str]:
+    """The problems of policies; processes that call no module are none where the policy acted in another."""
+    texts = {file.read_text(encoding="utf-8") for file in Path(folder).glob("*.policy")}
+    return sorted(text for text in texts if text and not ("" in texts and "called no module" in text))
 
 
 def text_of(found: dict[str, Any]) -> str:
@@ -100,6 +114,8 @@ def text_of(found: dict[str, Any]) -> str:
             (row["kernel"], row["precision"], str(row["calls"]), f"{row['flops']:.3g}") for row in found["products"]
         ]
         lines += [f"  {line}" for line in align_columns(cells)]
+        if all(row["precision"] == "ieee" for row in found["products"]):
+            lines.append("  fp32_precision flags acted on none of them")
     else:
         lines.append("  no product of torch ran here: no flag acted")
     for row in found["left"]:
@@ -107,13 +123,15 @@ def text_of(found: dict[str, Any]) -> str:
         lines.append(f"  left to torch: {row['operator']}, {row['calls']} calls{flops}: {row['why']}")
     if found["products"] and not found["left"]:
         lines.append("  left to torch: nothing")
+    lines += [f"  {problem}" for problem in found["problems"]]
     return "\n".join(lines)
 
 
-def report(folder: str | os.PathLike[str], seconds: float, exit: int | None, path: str | None) -> None:
-    """Print what the processes of a folder counted on stderr, and write it to the JSON file `path`."""
+def report(folder: str | os.PathLike[str], seconds: float, exit: int | None, path: str | None) -> dict[str, Any]:
+    """Print what the processes of a folder counted on stderr, write it to the JSON file `path`, and return it."""
     found = {**read_counts(folder), "seconds": seconds, "exit": exit}
     if path is not None:
         Path(path).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     sys.stderr.write(text_of(found) + "\n")
     sys.stderr.flush()
+    return found

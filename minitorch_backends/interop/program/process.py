@@ -31,7 +31,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .counts import Counts, Key, read_counts, report, text_of
+from .counts import Counts, Key, note_policy, read_counts, report, text_of
 
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 _FORWARDING = tuple(
@@ -78,7 +78,7 @@ def enter(notebook: bool = False) -> None:
         _report_at_the_end()
     atexit.register(_process.ends.close)
     os.register_at_fork(after_in_child=_after_fork)
-    _enter_policy(_process.ends)
+    _enter_policy(_process)
     _capture(_process)
     _process.context = copy_context()
     _close_with_multiprocessing(_process)
@@ -100,12 +100,26 @@ def _add(key: Key, *amounts: int) -> None:
     _process.counts.add(key, *amounts)
 
 
-def _enter_policy(ends: ExitStack) -> None:
+def _enter_policy(process: _Process) -> None:
     path = os.environ.get("MINITORCH_TORCH_POLICY")
-    if path is not None:
-        from ...lab import Policy
+    if path is None:
+        return
+    from ...lab import Policy
 
-        ends.enter_context(Policy.from_json(Path(path).read_text(encoding="utf-8")))
+    policy, folder = Policy.from_json(Path(path).read_text(encoding="utf-8")), process.counts.folder
+    policy.__enter__()
+
+    def leave() -> None:
+        found = ""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                policy.__exit__()
+            except (ValueError, UserWarning) as problem:
+                found = str(problem)
+        note_policy(folder, found)
+
+    process.ends.callback(leave)
 
 
 def _capture(process: _Process) -> None:

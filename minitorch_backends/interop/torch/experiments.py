@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from ...explain.product_counts import ProductCounts
+from ...lab.torch_capture import is_product
 from .mode import emulate
 from .operands import tensors_in
 
@@ -38,6 +39,8 @@ def observe_products(counts: ProductCounts, grad: bool) -> Iterator[_Uses]:
 
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
+_HALVES = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
+
 _OF_LEAVES = frozenset({"requires_grad_", "retain_grad", "register_hook", "backward", "grad", "__get__", "__set__"})
 """Functions of a tensor itself rather than of its values."""
 
@@ -46,8 +49,13 @@ class InFloat64(TorchFunctionMode):
     """Computes in float64 and complex128 where torch would in float32 and complex64, from the same numbers.
 
     Tensors are converted as they are made, and those made outside of the block as they are used. Random numbers are
-    those of float32. Raises RuntimeError for a write into a float32 tensor made outside.
+    those of float32. Products of half types stay as they are, and are added to the counts. Raises RuntimeError for a
+    write into a float32 tensor made outside.
     """
+
+    def __init__(self, counts: ProductCounts) -> None:
+        super().__init__()
+        self._counts = counts
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
@@ -58,7 +66,10 @@ class InFloat64(TorchFunctionMode):
                 raise RuntimeError(f"{name} writes into a float32 tensor that was made outside of the function")
             args, kwargs = tree_map(_wide, (args, kwargs))
             func = torch.Tensor.double if func is torch.Tensor.float else func
-        return tree_map(_wide, func(*args, **kwargs))
+        found = tree_map(_wide, func(*args, **kwargs))
+        if getattr(found, "dtype", None) in _HALVES and (is_product(name) or name == "einsum"):
+            self._counts.others[f"{name} of {_HALVES[found.dtype]}"] += 1
+        return found
 
 
 def _wide(value: Any) -> Any:
