@@ -90,17 +90,13 @@ def as_array(value: Any) -> Any:
 
 def check_inputs(caller: str, model: Any, inputs: Any) -> None:
     """Raise TypeError for tensors of torch as inputs of our modules, and for others than torch's for its modules."""
-    ours = type(model).__mro__[-2].__module__.partition(".")[0] != "torch"
+    of_torch = any(each.__module__.partition(".")[0] == "torch" for each in type(model).__mro__)
+    foreign = ("numpy", "minitorch_backends") if of_torch else ("torch",)
     for _, part in _parts_of(inputs) or [("", inputs)]:
         library = type(part).__module__.partition(".")[0]
-        if (
-            library in ("torch", "numpy", "minitorch_backends")
-            and (library == "torch") is ours
-            and (not ours or hasattr(part, "detach"))
-            and hasattr(part, "shape")
-        ):
-            owner = "minitorch_backends" if ours else "torch"
-            raise TypeError(f"{caller}(): inputs must be tensors of {owner}, as its model is, got one of {library}")
+        if library in foreign and hasattr(part, "shape"):
+            own = "torch" if of_torch else "minitorch_backends"
+            raise TypeError(f"{caller}(): inputs must be tensors of {own}, as its model is, got one of {library}")
 
 
 def module_of(caller: str, model: Any) -> Any:

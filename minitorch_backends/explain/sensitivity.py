@@ -116,8 +116,7 @@ def sensitivity(
             layers = list(dict.fromkeys([*layers, *layers_of(model, log, is_by_role)]))
     if not layers:
         counts = log.product_counts
-        outside = not (isinstance(model, Module) or counts.others)
-        remedy = "; call it inside interop.torch.emulate()" if outside else ""
+        remedy = "" if counts.others or isinstance(model, Module) else "; call it inside interop.torch.emulate()"
         raise ValueError(
             f"sensitivity(): precision affects nothing in this {type(model).__name__} for these inputs: "
             f"{counts}{remedy}"

@@ -240,7 +240,7 @@ class Sweep:
         """The settings of flags (and of the parameters `by`) as points of two measures: medians over seeds.
 
         Points are compared with those of the same other parameters only: each size has a front of its own. Raises
-        ValueError for measures that no row has, or of which no row has values.
+        ValueError for measures that no row has, and where all values are None.
         """
         self._check("pareto", (x, y))
         by = list(by)

@@ -115,7 +115,7 @@ class PackedWeight(Packed):
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`linear` where nothing is recorded: from the packed weight, when products of these shapes gain by it."""
         if not isinstance(input, Tensor):
-            return linear(input, weight, bias)  # which raises
+            return linear(input, weight, bias)  # type: ignore[unreachable]  # it raises TypeError
         x, w, b = input._array, weight._array, None if bias is None else bias._array
         fits = x.ndim >= 2 and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.dtype == x.dtype)
         forms = self.forms_of(weight) if fits and x.dtype == w.dtype else None
