@@ -177,7 +177,7 @@ def two_runs(folder: Path, first: Any = (), second: Any = (), **flags: Any) -> t
     return run_of(folder / "a.run", *first), run_of(folder / "b.run", *second, **flags)
 
 
-def recorded(of: Callable[..., Any], x: Any) -> explain.Log:
+def record_of(of: Callable[..., Any], x: Any) -> explain.Log:
     with mt.no_grad(), explain.record() as log:
         of(x)
     return log
@@ -219,7 +219,7 @@ def suite(folder: Path, text: str, *options: str) -> tuple[int, str]:
 HALF_SUITE = "import minitorch_backends as mt\ndef test():\n    mt.ones(2, 2).bfloat16() @ mt.ones(2, 2).bfloat16()\n"
 
 
-def _stored(folder: Path) -> Path:
+def _store_in(folder: Path) -> Path:
     sweep(store=folder)
     return folder
 
@@ -232,7 +232,7 @@ def _numpy_run(path: Path) -> Path:
 
 def _run_under_says() -> bool:
     with nn.utils.run_under(HALF, Policy({"*": "tf32"})):
-        return "no product obeyed precision flags, 2 did not" in str(recorded(HALF, X.bfloat16()))
+        return "no product obeyed precision flags, 2 did not" in str(record_of(HALF, X.bfloat16()))
 
 
 def _is(found: tuple[int, str], code: int, sentence: str) -> bool:
@@ -257,7 +257,7 @@ ROWS: list[tuple[str, str, Callable[..., Any], str | None]] = [
     ("sweep.plot", "names", lambda: sweep().plot(y="eror"), "measures must be among .*, got 'eror'"),
     ("sweep.pareto", "nothing", lambda: no_reference().pareto(), "rows must have 'seconds' and 'error', got 2"),
     ("sweep.rerun", "names", lambda: sweep().rerun({"n": 9, "flags": {}, "seed": 0}), "row must be one of this"),
-    ("sweep.rerun", "stale", lambda tmp_path: lab.Sweep.read(_stored(tmp_path)).rerun({}), "function must be known"),
+    ("sweep.rerun", "stale", lambda tmp_path: lab.Sweep.read(_store_in(tmp_path)).rerun({}), "function must be known"),
     ("store", "stale slots", lambda tmp_path, monkeypatch: stale(tmp_path, monkeypatch, "SLOTS", Slots(2.0)),
      "SLOTS changed"),
     ("store", "stale path", lambda tmp_path, monkeypatch: stale(
@@ -295,9 +295,9 @@ ROWS: list[tuple[str, str, Callable[..., Any], str | None]] = [
     ("sensitivity", "names", lambda: explain.sensitivity(MODEL, X, precisions="fp7"), "'fp7' is not a precision"),
     ("sensitivity", "nothing", lambda: under(
         backends.flags(fp32_precision="tf32"), explain.sensitivity, MODEL, X), "must not be in force, .* got 'tf32'"),
-    ("record", "foreign", lambda: "no product obeyed" in str(recorded(in_numpy, X)), None),
-    ("record", "type", lambda: "no product obeyed precision flags, 2 did" in str(recorded(HALF, X.bfloat16())), None),
-    ("diff", "foreign", lambda: explain.diff(recorded(in_numpy, X), recorded(in_numpy, X + 1)), "runs must have calls"),
+    ("record", "foreign", lambda: "no product obeyed" in str(record_of(in_numpy, X)), None),
+    ("record", "type", lambda: "no product obeyed precision flags, 2" in str(record_of(HALF, X.bfloat16())), None),
+    ("diff", "foreign", lambda: explain.diff(record_of(in_numpy, X), record_of(in_numpy, X)), "runs must have calls"),
     ("precision_of", "names", lambda: explain.precision_of("matmull"), "did you mean 'matmul'"),
     ("compare", "foreign", lambda tmp_path: lab.compare(
         _numpy_run(tmp_path / "a"), _numpy_run(tmp_path / "b")), "runs must have calls, got none in"),

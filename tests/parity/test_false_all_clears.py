@@ -41,7 +41,7 @@ def in_bfloat16(n, seed):
     return (x @ x).float()
 
 
-def hidden(x):
+def by_hidden_torch(x):
     """A function of our tensors that computes by torch."""
     with torch.no_grad():
         return mt.from_numpy(MODEL(torch.from_numpy(x.numpy())).numpy())
@@ -107,7 +107,7 @@ def by_module(folder, **options):
     return two_runs(folder, capture=lab.capture_torch, **options)
 
 
-def recorded(of, x):
+def record_of(of, x):
     with torch.no_grad(), emulate(), explain.record() as log:
         of(x)
     return str(log)
@@ -205,12 +205,12 @@ ROWS = [
         in_bfloat16).rows[0]["reference"], None),
     ("sweep", "stale autocast", under_autocast, r"another run \(autocast new\)"),
     ("sweep.rerun", "outside", rerun_differs, None),
-    ("certificate", "outside", lambda: certificate(hidden, OURS, invariant="batch").holds, None),
+    ("certificate", "outside", lambda: certificate(by_hidden_torch, OURS, invariant="batch").holds, None),
     ("certificate", "type", lambda: certificate(DOUBLE, X.double(), invariant="shards", batch_sizes=()),
      "shards must split a sum of this package's kernels"),
     ("certificate", "no rows", lambda: certificate(lambda x: MODEL(x).sum()), "an output must have rows of the batch"),
     ("record", "outside", lambda: _outside() is None, None),
-    ("record", "type", lambda: "no product obeyed precision flags, 2 did not" in recorded(HALF, X.bfloat16()), None),
+    ("record", "type", lambda: "no product obeyed precision flags, 2 did not" in record_of(HALF, X.bfloat16()), None),
     ("capture", "outside", lambda tmp_path: lab.compare(*two_runs(tmp_path)), "runs must have calls, got none"),
     ("first_divergence", "outside", lambda tmp_path: lab.first_divergence(*two_runs(tmp_path)), "runs must have calls"),
     ("capture_torch", "outside", lambda tmp_path: lab.compare(
