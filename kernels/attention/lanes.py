@@ -16,6 +16,7 @@ from ..block.microkernels import Rows, convert
 from ..block.packing import TilePanel, VectorPanel, factors_in_two, interleaved_parts
 from ..block.sources import Float32, Float64
 from ..block.tags import field_class, instance
+from ..runtime.emitted import Pointer, Type, emitted
 from ..runtime.jit import intrinsic, ir, types
 from .powers import Powers
 
@@ -75,33 +76,23 @@ def _any(builder: ir.IRBuilder, flags: list[ir.Value]) -> ir.Value:
     return builder.icmp_unsigned("!=", builder.bitcast(joined, bits), bits(0))
 
 
-@intrinsic
-def start_panel(typingctx, tag, state):
+@emitted
+def start_panel(builder, tag: Type, state) -> None:
     """Set the maxima of a panel at the address `state` to -inf and its sums, which follow them, to zero."""
-
-    def codegen(context, builder, signature, arguments):
-        form, [state] = Form(builder, tag), _pointers(builder, arguments[1])
-        for number in range(form.count):
-            form.store(form.splat(float("-inf")), state, number)
-            form.store(form.splat(0.0), state, form.count + number)
-        return context.get_dummy_value()
-
-    return types.void(tag, types.int64), codegen
+    form, [state] = Form(builder, tag), _pointers(builder, state)
+    for number in range(form.count):
+        form.store(form.splat(float("-inf")), state, number)
+        form.store(form.splat(0.0), state, form.count + number)
 
 
-@intrinsic
-def hide_lanes(typingctx, tag, row, first):
+@emitted
+def hide_lanes(builder, tag: Type, row, first) -> None:
     """Set lanes 0 to `first` - 1 of the row at an address to -inf."""
-
-    def codegen(context, builder, signature, arguments):
-        form, [row] = Form(builder, tag), _pointers(builder, arguments[1])
-        last = broadcast(builder, builder.trunc(arguments[2], e.I32), form.lanes)
-        for number in range(form.count):
-            hidden = builder.icmp_signed("<", e.lane_numbers(form.lanes, number * form.lanes), last)
-            form.store(builder.select(hidden, form.splat(float("-inf")), form.load(row, number)), row, number)
-        return context.get_dummy_value()
-
-    return types.void(tag, types.int64, types.int64), codegen
+    form, [row] = Form(builder, tag), _pointers(builder, row)
+    last = broadcast(builder, builder.trunc(first, e.I32), form.lanes)
+    for number in range(form.count):
+        hidden = builder.icmp_signed("<", e.lane_numbers(form.lanes, number * form.lanes), last)
+        form.store(builder.select(hidden, form.splat(float("-inf")), form.load(row, number)), row, number)
 
 
 def _maxima(form: Form, scores: ir.Value, keys: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
@@ -173,52 +164,47 @@ def _weights_of_tiles(form: Form, scores: ir.Value, weights: ir.Value, keys: ir.
     return e.loop(builder, builder.ashr(keys, e.I64(1)), [form.splat(0.0)] * form.count, pair)
 
 
-@intrinsic
-def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_rows):
+@emitted
+def soften_panel(
+    builder, tag: Type, scores: Pointer, weights: Pointer, keys, scale, state: Pointer, sums: Pointer, sum_rows
+) -> None:
     """Take the scores of some more keys into the softmax of a panel of queries, and leave their weights.
 
     All are int64: addresses, counts, and the bits of `scale`, which is positive and includes log2(e).
     Where the maximum of a lane grows, its sum in `state` and its lane of the `sum_rows` rows at `sums` shrink. For
     tiles `keys` is a multiple of 32; those of vector units may be in the place of the scores, unless in two parts.
     """
+    form = Form(builder, tag)
+    scale, count = form.broadcast(scale), form.count
+    lowest = builder.fdiv(form.splat(form.lowest), scale)
+    before = [form.load(state, number) for number in range(count)]
+    after = _maxima(form, scores, keys, before)
+    seen = [builder.fcmp_ordered(">", value, form.splat(float("-inf"))) for value in after]
+    shifts = [builder.select(flag, value, form.splat(0.0)) for flag, value in zip(seen, after, strict=True)]
 
-    def codegen(context, builder, signature, arguments):
-        form = Form(builder, tag)
-        _, scores, weights, keys, scale, state, sums, sum_rows = arguments
-        scores, weights, state, sums = _pointers(builder, scores, weights, state, sums)
-        scale, count = form.broadcast(scale), form.count
-        lowest = builder.fdiv(form.splat(form.lowest), scale)
-        before = [form.load(state, number) for number in range(count)]
-        after = _maxima(form, scores, keys, before)
-        seen = [builder.fcmp_ordered(">", value, form.splat(float("-inf"))) for value in after]
-        shifts = [builder.select(flag, value, form.splat(0.0)) for flag, value in zip(seen, after, strict=True)]
+    def weigh(score: ir.Value, number: int, degree: int = form.degree) -> ir.Value:
+        return form.power(builder.fsub(score, shifts[number]), scale, lowest, degree)
 
-        def weigh(score: ir.Value, number: int, degree: int = form.degree) -> ir.Value:
-            return form.power(builder.fsub(score, shifts[number]), scale, lowest, degree)
+    if form.panel is VectorPanel:
+        totals = _weights_of_vectors(form, scores, weights, keys, weigh)
+    else:
+        totals = _weights_of_tiles(form, scores, weights, keys, weigh)
+    # Exactly 1 where the maximum stays, which the shorter polynomials are not.
+    shrinks = [weigh(value, number, form.exact) for number, value in enumerate(before)]
+    for number in range(count):
+        form.store(after[number], state, number)
+        total = builder.fmul(form.load(state, count + number), shrinks[number])
+        form.store(builder.fadd(total, totals[number]), state, count + number)
+    changed = _any(builder, [builder.fcmp_unordered("!=", value, form.splat(1.0)) for value in shrinks])
+    with builder.if_then(builder.and_(changed, builder.icmp_signed(">", sum_rows, e.I64(0)))):
 
-        if form.panel is VectorPanel:
-            totals = _weights_of_vectors(form, scores, weights, keys, weigh)
-        else:
-            totals = _weights_of_tiles(form, scores, weights, keys, weigh)
-        # Exactly 1 where the maximum stays, which the shorter polynomials are not.
-        shrinks = [weigh(value, number, form.exact) for number, value in enumerate(before)]
-        for number in range(count):
-            form.store(after[number], state, number)
-            total = builder.fmul(form.load(state, count + number), shrinks[number])
-            form.store(builder.fadd(total, totals[number]), state, count + number)
-        changed = _any(builder, [builder.fcmp_unordered("!=", value, form.splat(1.0)) for value in shrinks])
-        with builder.if_then(builder.and_(changed, builder.icmp_signed(">", sum_rows, e.I64(0)))):
+        def shrink(index: ir.Value, _: list) -> list:
+            row = form.row(sums, index)
+            for number, factor in enumerate(shrinks):
+                form.store(builder.fmul(form.load(row, number), factor), row, number)
+            return []
 
-            def shrink(index: ir.Value, _: list) -> list:
-                row = form.row(sums, index)
-                for number, factor in enumerate(shrinks):
-                    form.store(builder.fmul(form.load(row, number), factor), row, number)
-                return []
-
-            e.loop(builder, sum_rows, [], shrink)
-        return context.get_dummy_value()
-
-    return types.void(tag, *[types.int64] * 7), codegen
+        e.loop(builder, sum_rows, [], shrink)
 
 
 def _store_turned(

@@ -8,20 +8,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..block.emit import I32, I64, POINTER, broadcast, lane_numbers, load, loop, offset, store
+from ..block.emit import F64, I32, I64, broadcast, lane_numbers, load, loop, offset, store
 from ..block.microkernels import Rows
 from ..block.sources import Float32, Float64
-from ..runtime.jit import intrinsic, ir, types
+from ..runtime.emitted import Pointer, Value, emitted
+from ..runtime.jit import ir
 from .powers import Powers
 
 VECTOR_BYTES = 64
 
 
 class _Row(Powers):
-    """Reading and writing of vectors of numbers of one of Numba's types."""
+    """Reading and writing of vectors of numbers of the type of a value."""
 
-    def __init__(self, builder: ir.IRBuilder, kind: Any) -> None:
-        number: Any = Float64 if kind == types.float64 else Float32
+    def __init__(self, builder: ir.IRBuilder, value: ir.Value) -> None:
+        number: Any = Float64 if value.type is F64 else Float32
         super().__init__(builder, number.working, VECTOR_BYTES // number.size, avx512=False)
         self.number = number
 
@@ -39,93 +40,69 @@ class _Row(Powers):
         return broadcast(self.builder, load(self.builder, self.element, at, self.number.size), self.lanes)
 
 
-@intrinsic
-def weigh_row(typingctx, scores, vectors, scale, largest, total):
+@emitted
+def weigh_row(builder, scores: Pointer, vectors, factor: Value, largest: Pointer, total: Pointer) -> None:
     """Scores become weights: exp(scale * score - m) / t, with m and t the numbers at the addresses `largest` and
     `total`."""
+    row = _Row(builder, factor)
+    factor, shift = broadcast(builder, factor, row.lanes), row.everywhere(largest)
+    share = builder.fdiv(row.splat(1.0), row.everywhere(total))
+    of_two, lowest = row.splat(math.log2(math.e)), row.splat(row.lowest / math.log2(math.e))
 
-    def codegen(context, builder, signature, arguments):
-        row, (scores, vectors, factor, largest, total) = _Row(builder, scale), arguments
-        scores, largest, total = (builder.inttoptr(address, POINTER) for address in (scores, largest, total))
-        factor, shift = broadcast(builder, factor, row.lanes), row.everywhere(largest)
-        share = builder.fdiv(row.splat(1.0), row.everywhere(total))
-        of_two, lowest = row.splat(math.log2(math.e)), row.splat(row.lowest / math.log2(math.e))
+    def weigh(index: ir.Value, _: list) -> list:
+        place = row.place(scores, index)
+        # In two roundings. Fused, the largest score would not meet its own negative, and beyond 2**30 all weights
+        # would vanish.
+        difference = builder.fsub(builder.fmul(row.load(place), factor), shift)
+        row.store(builder.fmul(row.power(difference, of_two, lowest, row.exact), share), place)
+        return []
 
-        def weigh(index: ir.Value, _: list) -> list:
-            place = row.place(scores, index)
-            # In two roundings. Fused, the largest score would not meet its own negative, and beyond 2**30 all weights
-            # would vanish.
-            difference = builder.fsub(builder.fmul(row.load(place), factor), shift)
-            row.store(builder.fmul(row.power(difference, of_two, lowest, row.exact), share), place)
-            return []
-
-        loop(builder, vectors, [], weigh)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, scale, types.int64, types.int64), codegen
+    loop(builder, vectors, [], weigh)
 
 
-@intrinsic
-def mask_row(typingctx, scores, count, scale, mask):
+@emitted
+def mask_row(builder, scores: Pointer, count, factor: Value, mask: Pointer) -> None:
     """Scores become scale * score + mask."""
+    row = _Row(builder, factor)
+    factor = broadcast(builder, factor, row.lanes)
+    access = Rows(builder, row.number, row.lanes)
 
-    def codegen(context, builder, signature, arguments):
-        row, (scores, count, factor, mask) = _Row(builder, scale), arguments
-        scores, mask = (builder.inttoptr(a, POINTER) for a in (scores, mask))
-        factor = broadcast(builder, factor, row.lanes)
-        access = Rows(builder, row.number, row.lanes)
+    def add(index: ir.Value, _: list) -> list:
+        place, left = row.place(scores, index), builder.sub(count, builder.mul(index, I64(row.lanes)))
+        last = broadcast(builder, builder.trunc(left, I32), row.lanes)
+        there = builder.icmp_signed("<", lane_numbers(row.lanes), last)
+        added = access.read(row.place(mask, index), None, there)
+        row.store(row.fma(row.load(place), factor, added), place)
+        return []
 
-        def add(index: ir.Value, _: list) -> list:
-            place, left = row.place(scores, index), builder.sub(count, builder.mul(index, I64(row.lanes)))
-            last = broadcast(builder, builder.trunc(left, I32), row.lanes)
-            there = builder.icmp_signed("<", lane_numbers(row.lanes), last)
-            added = access.read(row.place(mask, index), None, there)
-            row.store(row.fma(row.load(place), factor, added), place)
-            return []
-
-        loop(builder, builder.sdiv(builder.add(count, I64(row.lanes - 1)), I64(row.lanes)), [], add)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, scale, types.int64), codegen
+    loop(builder, builder.sdiv(builder.add(count, I64(row.lanes - 1)), I64(row.lanes)), [], add)
 
 
-@intrinsic
-def slope_row(typingctx, weights, slopes, vectors, mean, scale):
+@emitted
+def slope_row(builder, weights: Pointer, slopes: Pointer, vectors, mean: Pointer, factor: Value) -> None:
     """Slopes become scale * weight * (slope - m), with m the number at the address `mean`."""
+    row = _Row(builder, factor)
+    factor, mean = broadcast(builder, factor, row.lanes), row.everywhere(mean)
 
-    def codegen(context, builder, signature, arguments):
-        row, (weights, slopes, vectors, mean, factor) = _Row(builder, scale), arguments
-        weights, slopes, mean = (builder.inttoptr(a, POINTER) for a in (weights, slopes, mean))
-        factor, mean = broadcast(builder, factor, row.lanes), row.everywhere(mean)
+    def step(index: ir.Value, _: list) -> list:
+        place = row.place(slopes, index)
+        difference = builder.fsub(row.load(place), mean)
+        weight = builder.fmul(row.load(row.place(weights, index)), factor)
+        row.store(builder.fmul(weight, difference), place)
+        return []
 
-        def step(index: ir.Value, _: list) -> list:
-            place = row.place(slopes, index)
-            difference = builder.fsub(row.load(place), mean)
-            weight = builder.fmul(row.load(row.place(weights, index)), factor)
-            row.store(builder.fmul(weight, difference), place)
-            return []
-
-        loop(builder, vectors, [], step)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 4, scale), codegen
+    loop(builder, vectors, [], step)
 
 
-@intrinsic
-def fill_row(typingctx, at, first, last, value):
+@emitted
+def fill_row(builder, at: Pointer, first, last, number: Value) -> None:
     """Set the numbers first to last - 1 of the row at an address."""
+    size, count = _Row(builder, number).number.size, builder.sub(last, first)
 
-    def codegen(context, builder, signature, arguments):
-        size, (at, first, last, number) = _Row(builder, value).number.size, arguments
-        start, count = builder.inttoptr(at, POINTER), builder.sub(last, first)
+    def fill(index: ir.Value, _: list) -> list:
+        place = offset(builder, at, builder.mul(builder.add(first, index), I64(size)))
+        store(builder, number, place, size)
+        return []
 
-        def fill(index: ir.Value, _: list) -> list:
-            place = offset(builder, start, builder.mul(builder.add(first, index), I64(size)))
-            store(builder, number, place, size)
-            return []
-
-        with builder.if_then(builder.icmp_signed(">", count, I64(0))):
-            loop(builder, count, [], fill)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64, value), codegen
+    with builder.if_then(builder.icmp_signed(">", count, I64(0))):
+        loop(builder, count, [], fill)

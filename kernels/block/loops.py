@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.emitted import boolean, emitted, float64, int64
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import address_of_run, call_at, launch
 from ..runtime.record import Address, Bytes, Count, Record
 from .microkernels import begin, end, multiply_panels, store_block, subtract_panels
@@ -48,28 +49,19 @@ def _panel_at(k_bytes, panels, depth, kc, panel, k):
     return k_bytes * (panels * block + panel * min(kc, depth - block) + k - block)
 
 
-@intrinsic
-def _float(typingctx, bits):
+@emitted
+def _float(builder, bits) -> float64:
     """The float64 that an int64 holds the bits of."""
-
-    def codegen(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
+    return builder.bitcast(bits, ir.DoubleType())
 
 
-@intrinsic
-def _word(typingctx, address, value, write):
+@emitted
+def _word(builder, address, value, write: boolean) -> int64:
     """The uint32 at an address, replaced by `value` where `write` says so."""
-
-    def codegen(context, builder, signature, arguments):
-        address, value, write = arguments
-        word = builder.inttoptr(address, ir.IntType(32).as_pointer())
-        with builder.if_then(write):
-            builder.store(builder.trunc(value, ir.IntType(32)), word)
-        return builder.zext(builder.load(word), ir.IntType(64))
-
-    return types.int64(types.int64, types.int64, types.boolean), codegen
+    word = builder.inttoptr(address, ir.IntType(32).as_pointer())
+    with builder.if_then(write):
+        builder.store(builder.trunc(value, ir.IntType(32)), word)
+    return builder.zext(builder.load(word), ir.IntType(64))
 
 
 @subroutine

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..runtime.jit import intrinsic, ir, types
+from ..runtime.emitted import Class, Pointer, Type, boolean, emitted, float64
+from ..runtime.jit import ir
 from . import emit as e
 from .sources import Contiguous, Strided
 from .tags import field_class, instance
@@ -21,60 +22,40 @@ def _addresses(builder: ir.IRBuilder, values: list[ir.Value]) -> list[ir.Value]:
     return [builder.inttoptr(value, e.POINTER) for value in values]
 
 
-@intrinsic
-def begin(typingctx, tag):
+@emitted
+def begin(builder, tag: Class) -> None:
     """Prepare the core for the microkernel."""
-
-    def codegen(context, builder, signature, arguments):
-        instance(tag).emit_begin(builder)
-        return context.get_dummy_value()
-
-    return types.void(tag), codegen
+    tag.emit_begin(builder)
 
 
-@intrinsic
-def end(typingctx, tag):
+@emitted
+def end(builder, tag: Class) -> None:
     """Undo what `begin` did."""
-
-    def codegen(context, builder, signature, arguments):
-        instance(tag).emit_end(builder)
-        return context.get_dummy_value()
-
-    return types.void(tag), codegen
+    tag.emit_end(builder)
 
 
-@intrinsic
-def multiply_panels(typingctx, tag, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b):
+@emitted
+def multiply_panels(
+    builder, tag: Class, depth, a: Pointer, b: Pointer, c: Pointer, accumulate: boolean, out: Pointer, out_stride,
+    ahead_a: Pointer, ahead_b: Pointer,
+) -> None:  # fmt: skip
     """out = [c +] a @ b for one panel of each operand; all but the tag are int64, addresses or bytes.
 
     c is a contiguous block (mr x nr) that is read where `accumulate` (a boolean) says so; out has `out_stride` bytes
     from row to row. `depth` is a multiple of the tag's step and not zero. Panels at `ahead_a` and `ahead_b` come soon.
     """
-
-    def codegen(context, builder, signature, arguments):
-        _, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b = arguments
-        a, b, c, out, ahead_a, ahead_b = _addresses(builder, [a, b, c, out, ahead_a, ahead_b])
-        instance(tag).emit(builder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b)
-        return context.get_dummy_value()
-
-    integer = types.int64
-    return types.void(tag, *[integer] * 4, types.boolean, *[integer] * 4), codegen
+    tag.emit(builder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b)
 
 
-@intrinsic
-def subtract_panels(typingctx, tag, finish, depth, a, b, c, accumulate, out, out_stride):
+@emitted
+def subtract_panels(
+    builder, tag: Class, finish: Class, depth, a: Pointer, b: Pointer, c: Pointer, accumulate: boolean, out: Pointer,
+    out_stride,
+) -> None:  # fmt: skip
     """out -= [c +] a @ b, as `multiply_panels`, by the microkernels that are marked with `subtracts`; nothing is
     emitted where the result is not finished by `Less`, as that of integers never is."""
-
-    def codegen(context, builder, signature, arguments):
-        _, _, depth, a, b, c, accumulate, out, out_stride = arguments
-        a, b, c, out = _addresses(builder, [a, b, c, out])
-        if instance(tag).subtracts and instance(finish) is Less:
-            instance(tag).emit(builder, depth, a, b, c, accumulate, out, out_stride, a, b, less=True)
-        return context.get_dummy_value()
-
-    integer = types.int64
-    return types.void(tag, finish, *[integer] * 4, types.boolean, *[integer] * 2), codegen
+    if tag.subtracts and finish is Less:
+        tag.emit(builder, depth, a, b, c, accumulate, out, out_stride, a, b, less=True)
 
 
 class Plain(NamedTuple):
@@ -137,8 +118,11 @@ class Rows:
         return found
 
 
-@intrinsic
-def store_block(typingctx, leaf, c, out, out_stride, rows, columns, alpha, beta, addend, row_stride, column_stride):
+@emitted
+def store_block(
+    builder, leaf: Type, c: Pointer, out: Pointer, out_stride, rows, columns, alpha: float64, beta: float64, addend,
+    row_stride, column_stride,
+) -> None:  # fmt: skip
     """Finish a contiguous block of accumulators at `c` and store its first `rows` x `columns` values at `out`.
 
     Of the leaf, `element` is the tag of the result's type and `finish` is `Plain`, `Less`, or `Affine`, whose alpha and
@@ -150,48 +134,38 @@ def store_block(typingctx, leaf, c, out, out_stride, rows, columns, alpha, beta,
         leaf.types[leaf.fields.index("finish")],
     )
     affine, less = instance(finish) is Affine, instance(finish) is Less
+    working = e.F64 if kernel.size == 8 else e.F32
+    lanes = 8 if working is e.F64 else 16
+    access = Rows(builder, target, lanes)
+    if affine:
+        factors = [builder.fptrunc(x, e.F32) if working is e.F32 else x for x in (alpha, beta)]
+        factors = [e.broadcast(builder, factor, lanes) for factor in factors]
+        stride = None if field_class(finish, "spacing").unit else column_stride
 
-    def codegen(context, builder, signature, arguments):
-        c, out, out_stride, rows, columns, alpha, beta, addend, row_stride, column_stride = arguments[1:]
-        c, out = _addresses(builder, [c, out])
-        working = e.F64 if kernel.size == 8 else e.F32
-        lanes = 8 if working is e.F64 else 16
-        access = Rows(builder, target, lanes)
-        if affine:
-            factors = [builder.fptrunc(x, e.F32) if working is e.F32 else x for x in (alpha, beta)]
-            factors = [e.broadcast(builder, factor, lanes) for factor in factors]
-            stride = None if field_class(finish, "spacing").unit else column_stride
+    def finish_value(value: ir.Value, row: ir.Value, column: int, mask: ir.Value, at: ir.Value) -> ir.Value:
+        if less:
+            return builder.fsub(access.read(at, None, mask), value)
+        if not affine:
+            return value
+        place = builder.add(builder.mul(row, row_stride), builder.mul(e.I64(column), column_stride))
+        added = access.read(builder.inttoptr(builder.add(addend, place), e.POINTER), stride, mask)
+        return builder.fadd(builder.fmul(factors[0], value), builder.fmul(factors[1], added))
 
-        def finish_value(value: ir.Value, row: ir.Value, column: int, mask: ir.Value, at: ir.Value) -> ir.Value:
-            if less:
-                return builder.fsub(access.read(at, None, mask), value)
-            if not affine:
-                return value
-            place = builder.add(builder.mul(row, row_stride), builder.mul(e.I64(column), column_stride))
-            added = access.read(builder.inttoptr(builder.add(addend, place), e.POINTER), stride, mask)
-            return builder.fadd(builder.fmul(factors[0], value), builder.fmul(factors[1], added))
+    def one_row(index: ir.Value, _: list) -> list:
+        source = e.offset(builder, c, builder.mul(index, e.I64(kernel.nr * kernel.size)))
+        target_row = e.offset(builder, out, builder.mul(index, out_stride))
+        left = e.broadcast(builder, builder.trunc(columns, e.I32), lanes)
+        for first in range(0, kernel.nr, lanes):
+            mask = builder.icmp_signed("<", e.lane_numbers(lanes, first), left)
+            in_block = ir.Constant(e.vector(ir.IntType(1), lanes), [first + x < kernel.nr for x in range(lanes)])
+            reader = Rows(builder, _Working[kernel.size], lanes)
+            value = reader.read(e.offset(builder, source, first * kernel.size), None, in_block)
+            at = e.offset(builder, target_row, first * target.size)
+            value = convert(builder, finish_value(value, index, first, mask, at), target)
+            access.write(value, at, mask)
+        return []
 
-        def one_row(index: ir.Value, _: list) -> list:
-            source = e.offset(builder, c, builder.mul(index, e.I64(kernel.nr * kernel.size)))
-            target_row = e.offset(builder, out, builder.mul(index, out_stride))
-            left = e.broadcast(builder, builder.trunc(columns, e.I32), lanes)
-            for first in range(0, kernel.nr, lanes):
-                mask = builder.icmp_signed("<", e.lane_numbers(lanes, first), left)
-                in_block = ir.Constant(e.vector(ir.IntType(1), lanes), [first + x < kernel.nr for x in range(lanes)])
-                reader = Rows(builder, _Working[kernel.size], lanes)
-                value = reader.read(e.offset(builder, source, first * kernel.size), None, in_block)
-                at = e.offset(builder, target_row, first * target.size)
-                value = convert(builder, finish_value(value, index, first, mask, at), target)
-                access.write(value, at, mask)
-            return []
-
-        e.loop(builder, rows, [], one_row)
-        return context.get_dummy_value()
-
-    integer = types.int64
-    real = types.float64
-    numbers = [*[integer] * 5, real, real, *[integer] * 3]
-    return types.void(leaf, *numbers), codegen
+    e.loop(builder, rows, [], one_row)
 
 
 class _Float32:

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..runtime.jit import intrinsic, ir, types
+from ..runtime.emitted import Pointer, Type, emitted
+from ..runtime.jit import ir
 from . import emit as e
 from .avx512 import instruction
 from .conversions import AsIs, convert_lanes, in_two_usual, round_lanes, rounded_for_tiles
@@ -347,19 +348,14 @@ class _Readers:
         return Reader(builder, self.source, at, self.strides, *left)
 
 
-@intrinsic
-def pack_panel(typingctx, source, panel, at, line_stride, k_stride, lines, depth, target, limits):
+@emitted
+def pack_panel(
+    builder, source: Type, panel: Type, at: Pointer, line_stride, k_stride, lines, depth, target: Pointer,
+    limits_at: Pointer,
+) -> None:  # fmt: skip
     """Pack `depth` places along K of one panel, from the address `at` on, where `lines` lines exist; strides in bytes.
 
     `limits` is the address of 2 x 16 uint32, which panels that look for magnitudes update.
     """
-
-    def codegen(context, builder, signature, arguments):
-        _, _, at, line_stride, k_stride, lines, depth, target, limits_at = arguments
-        at, target, limits_at = (builder.inttoptr(address, e.POINTER) for address in (at, target, limits_at))
-        readers = _Readers(builder, source, at, (line_stride, k_stride), lines, depth)
-        instance(panel).emit(builder, panel, readers, depth, target, limits_at)
-        return context.get_dummy_value()
-
-    integer = types.int64
-    return types.void(source, panel, *[integer] * 7), codegen
+    readers = _Readers(builder, source, at, (line_stride, k_stride), lines, depth)
+    instance(panel).emit(builder, panel, readers, depth, target, limits_at)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.emitted import Class, Pointer, emitted
+from ..runtime.jit import ir, subroutine
 from .emit import I64, POINTER, load, offset, store, transpose, vector
-from .tags import constant, instance
+from .tags import constant
 
 
 def _places(builder: ir.IRBuilder, address: ir.Value, stride: ir.Value, count: int) -> list[ir.Value]:
@@ -12,33 +13,19 @@ def _places(builder: ir.IRBuilder, address: ir.Value, stride: ir.Value, count: i
     return [offset(builder, start, builder.mul(stride, I64(index))) for index in range(count)]
 
 
-@intrinsic
-def _transpose_square(typingctx, tag, source, source_stride, target, target_stride):
+@emitted
+def _transpose_square(builder, kind: Class, source, source_stride, target, target_stride) -> None:
     """Transpose a square of as many rows and columns as a vector has lanes."""
-    kind = instance(tag)
-
-    def codegen(context, builder, signature, arguments):
-        _, source, source_stride, target, target_stride = arguments
-        whole = vector(kind.element, kind.lanes)
-        places = _places(builder, source, source_stride, kind.lanes)
-        lines = transpose(builder, [load(builder, whole, place, kind.size) for place in places])
-        for line, place in zip(lines, _places(builder, target, target_stride, kind.lanes), strict=True):
-            store(builder, line, place, kind.size)
-        return context.get_dummy_value()
-
-    return types.void(tag, *[types.int64] * 4), codegen
+    whole = vector(kind.element, kind.lanes)
+    places = _places(builder, source, source_stride, kind.lanes)
+    lines = transpose(builder, [load(builder, whole, place, kind.size) for place in places])
+    for line, place in zip(lines, _places(builder, target, target_stride, kind.lanes), strict=True):
+        store(builder, line, place, kind.size)
 
 
-@intrinsic
-def _copy_one(typingctx, tag, source, target):
-    kind = instance(tag)
-
-    def codegen(context, builder, signature, arguments):
-        source, target = (builder.inttoptr(address, POINTER) for address in arguments[1:])
-        store(builder, load(builder, kind.element, source, kind.size), target, kind.size)
-        return context.get_dummy_value()
-
-    return types.void(tag, types.int64, types.int64), codegen
+@emitted
+def _copy_one(builder, kind: Class, source: Pointer, target: Pointer) -> None:
+    store(builder, load(builder, kind.element, source, kind.size), target, kind.size)
 
 
 @subroutine

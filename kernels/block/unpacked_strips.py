@@ -17,7 +17,8 @@ from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..runtime import cpu
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.emitted import Class, Constant, Fields, Pointer, Type, emitted, int64
+from ..runtime.jit import ir, subroutine
 from . import emit as e
 from .microkernels import Rows
 from .sources import ELEMENTS
@@ -176,30 +177,20 @@ class _Unpacked(Strip):
                 access.write(sums[-1], last, mask)
 
 
-@intrinsic(prefer_literal=True)
-def _strip(typingctx, leaf, width, job, first, start, skipped):
+@emitted
+def _strip(builder, leaf: Type, width: Constant, job: Fields, first, start, skipped) -> None:
     """One strip of `width` vectors of columns from the one `first`, and of rows from `start` on, whose first `skipped`
     are not stored."""
-
-    def codegen(context, builder, signature, arguments):
-        values = [builder.extract_value(arguments[2], place) for place in range(len(job))]
-        instance(leaf).emit(builder, leaf, width.literal_value, job.instance_class(*values), *arguments[3:])
-        return context.get_dummy_value()
-
-    return types.void(leaf, width, job, *[types.int64] * 3), codegen
+    instance(leaf).emit(builder, leaf, width, job, first, start, skipped)
 
 
-@intrinsic
-def _height(typingctx, leaf, width):
-    heights = instance(leaf).heights
-
-    def codegen(context, builder, signature, arguments):
-        found = e.I64(heights[1])
-        for vectors, rows in heights.items():
-            found = builder.select(builder.icmp_signed("==", arguments[1], e.I64(vectors)), e.I64(rows), found)
-        return found
-
-    return types.int64(leaf, types.int64), codegen
+@emitted
+def _height(builder, leaf: Class, width) -> int64:
+    heights = leaf.heights
+    found = e.I64(heights[1])
+    for vectors, rows in heights.items():
+        found = builder.select(builder.icmp_signed("==", width, e.I64(vectors)), e.I64(rows), found)
+    return found
 
 
 @subroutine
@@ -250,45 +241,38 @@ class MultiplyUnpacked(NamedTuple):
                 strip.put(at, sums[row * vectors : (row + 1) * vectors], more, mask)
 
 
-@intrinsic
-def _finish_row(typingctx, leaf, at, columns, alpha, beta, addend, step, relu):
+@emitted
+def _finish_row(builder, leaf: Type, at: Pointer, columns, alpha, beta, addend: Pointer, step, relu) -> None:
     """at[column] = alpha * at[column] + beta * addend[column], whose values are `step` bytes apart, not below zero
     where `relu` says so; NaN stays."""
     kernel = field_class(leaf, "kernel")
     lanes, size = kernel.lanes, kernel.size
     kind, element = e.vector(kernel.element, lanes), ELEMENTS[f"float{8 * kernel.size}"]
+    factors = [builder.bitcast(each, e.F64) for each in (alpha, beta)]
+    factors = [builder.fptrunc(each, e.F32) if size == 4 else each for each in factors]
+    alpha, beta = (e.broadcast(builder, each, lanes) for each in factors)
+    relu = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)), lanes)
+    access, neighbours = Rows(builder, type(element), lanes), builder.icmp_signed("==", step, e.I64(size))
 
-    def codegen(context, builder, signature, arguments):
-        at, columns, alpha, beta, addend, step, relu = arguments[1:]
-        at, addend = (builder.inttoptr(each, e.POINTER) for each in (at, addend))
-        factors = [builder.bitcast(each, e.F64) for each in (alpha, beta)]
-        factors = [builder.fptrunc(each, e.F32) if size == 4 else each for each in factors]
-        alpha, beta = (e.broadcast(builder, each, lanes) for each in factors)
-        relu = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)), lanes)
-        access, neighbours = Rows(builder, type(element), lanes), builder.icmp_signed("==", step, e.I64(size))
+    def some(index: ir.Value, _: list) -> list:
+        first = _multiple(builder, index, lanes)
+        left = e.broadcast(builder, builder.trunc(builder.sub(columns, first), e.I32), lanes)
+        mask, here = (
+            builder.icmp_signed("<", e.lane_numbers(lanes), left),
+            e.offset(builder, at, _multiple(builder, first, size)),
+        )
+        of_addend = e.offset(builder, addend, builder.mul(first, step))
+        added = e.either(
+            builder, neighbours, lambda: [access.read(of_addend, None, mask)],
+            lambda: [access.read(of_addend, step, mask)],
+        )[0]  # fmt: skip
+        value = builder.fmul(alpha, access.read(here, None, mask))
+        value = builder.fadd(value, builder.fmul(beta, added))
+        negative = builder.fcmp_ordered("<", value, e.zero(kind))
+        access.write(builder.select(builder.and_(negative, relu), e.zero(kind), value), here, mask)
+        return []
 
-        def some(index: ir.Value, _: list) -> list:
-            first = _multiple(builder, index, lanes)
-            left = e.broadcast(builder, builder.trunc(builder.sub(columns, first), e.I32), lanes)
-            mask, here = (
-                builder.icmp_signed("<", e.lane_numbers(lanes), left),
-                e.offset(builder, at, _multiple(builder, first, size)),
-            )
-            of_addend = e.offset(builder, addend, builder.mul(first, step))
-            added = e.either(
-                builder, neighbours, lambda: [access.read(of_addend, None, mask)],
-                lambda: [access.read(of_addend, step, mask)],
-            )[0]  # fmt: skip
-            value = builder.fmul(alpha, access.read(here, None, mask))
-            value = builder.fadd(value, builder.fmul(beta, added))
-            negative = builder.fcmp_ordered("<", value, e.zero(kind))
-            access.write(builder.select(builder.and_(negative, relu), e.zero(kind), value), here, mask)
-            return []
-
-        e.loop_of_any(builder, builder.sdiv(builder.add(columns, e.I64(lanes - 1)), e.I64(lanes)), [], some)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 7), codegen
+    e.loop_of_any(builder, builder.sdiv(builder.add(columns, e.I64(lanes - 1)), e.I64(lanes)), [], some)
 
 
 @subroutine

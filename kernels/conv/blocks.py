@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from ..block import emit as e
 from ..block.microkernels import Rows, convert
-from ..block.tags import constant, instance
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..block.tags import constant
+from ..runtime.emitted import Class, Pointer, emitted
+from ..runtime.jit import ir, subroutine
 from .descriptor import field
-from .gather_scatter import pointer, write_apart, write_together
+from .gather_scatter import write_apart, write_together
 from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import read32
 from .tiles import BlockArguments
@@ -40,39 +41,31 @@ begin anywhere in a cache line: 8 x 128 x 28 x 28 to 128 channels, 3 x 3, on one
 0, 4, 7 and 11 rows: 7.3, 7.1, 7.8, 8.5."""
 
 
-@intrinsic
-def _multiply(typingctx, tag, steps, first, second, table, weights, sums):
+@emitted
+def _multiply(builder, kernel: Class, steps, first, second, table: Pointer, weights: Pointer, sums: Pointer) -> None:
     """sums (mr x nr) = the products of the values at the table's distances from two segments of positions with `steps`
     places of a panel of weights."""
-    kernel = instance(tag)
     length, columns = kernel.mr // 2, kernel.nr // kernel.lanes
+    kind = e.vector(kernel.element, kernel.lanes)
 
-    def codegen(context, builder, signature, arguments):
-        _, steps, first, second, table, weights, sums = arguments
-        table, weights, sums = (pointer(builder, x) for x in (table, weights, sums))
-        kind = e.vector(kernel.element, kernel.lanes)
+    def step(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+        shift = e.load(builder, e.I64, e.offset(builder, table, builder.shl(index, e.I64(3))), 8)
+        copies = []
+        for segment in (first, second):
+            places = [e.opaque(builder, builder.add(segment, shift))]
+            while len(places) < columns:
+                places.append(e.opaque(builder, places[-1]) if kernel.embedded else places[-1])
+            copies.append([builder.inttoptr(place, e.POINTER) for place in places])
 
-        def step(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
-            shift = e.load(builder, e.I64, e.offset(builder, table, builder.shl(index, e.I64(3))), 8)
-            copies = []
-            for segment in (first, second):
-                places = [e.opaque(builder, builder.add(segment, shift))]
-                while len(places) < columns:
-                    places.append(e.opaque(builder, places[-1]) if kernel.embedded else places[-1])
-                copies.append([builder.inttoptr(place, e.POINTER) for place in places])
+        def of_a(row: int, column: int) -> ir.Value:
+            return e.offset(builder, copies[row // length][column], row % length * kernel.size)
 
-            def of_a(row: int, column: int) -> ir.Value:
-                return e.offset(builder, copies[row // length][column], row % length * kernel.size)
+        of_b = e.offset(builder, weights, builder.mul(index, e.I64(kernel.b_bytes)))
+        return kernel.add_place(builder, of_a, of_b, totals, _EMBEDDED if kernel.embedded else 0)
 
-            of_b = e.offset(builder, weights, builder.mul(index, e.I64(kernel.b_bytes)))
-            return kernel.add_place(builder, of_a, of_b, totals, _EMBEDDED if kernel.embedded else 0)
-
-        totals = e.loop(builder, steps, [e.zero(kind)] * (kernel.mr * columns), step)
-        for place, total in enumerate(totals):
-            e.store(builder, total, e.offset(builder, sums, place * kernel.lanes * kernel.size), kernel.size)
-        return context.get_dummy_value()
-
-    return types.void(tag, *[types.int64] * 6), codegen
+    totals = e.loop(builder, steps, [e.zero(kind)] * (kernel.mr * columns), step)
+    for place, total in enumerate(totals):
+        e.store(builder, total, e.offset(builder, sums, place * kernel.lanes * kernel.size), kernel.size)
 
 
 def _activate(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
@@ -81,77 +74,56 @@ def _activate(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Valu
     return builder.select(builder.and_(negative, wanted), e.zero(value.type), value)
 
 
-@intrinsic
-def _put_row(typingctx, tag, element, sums, bias, at, columns, relu):
+@emitted
+def _put_row(builder, kernel: Class, kind: Class, sums: Pointer, bias: Pointer, at: Pointer, columns, relu) -> None:
     """Store the first `columns` channels of a position, plus their bias."""
-    kernel, kind = instance(tag), instance(element)
-
-    def codegen(context, builder, signature, arguments):
-        _, _, sums, bias, at, columns, relu = arguments
-        sums, bias, at = (pointer(builder, x) for x in (sums, bias, at))
-        lanes, size = kernel.lanes, kernel.size
-        access, left = Rows(builder, kind, lanes), e.broadcast(builder, builder.trunc(columns, e.I32), lanes)
-        for first in range(0, kernel.nr, lanes):
-            value, added = (
-                e.load(builder, e.vector(kernel.element, lanes), e.offset(builder, each, first * size), size)
-                for each in (sums, bias)
-            )
-            value = convert(builder, _activate(builder, builder.fadd(value, added), relu), kind)
-            mask = builder.icmp_signed("<", e.lane_numbers(lanes, first), left)
-            access.write(value, e.offset(builder, at, first * kind.size), mask)
-        return context.get_dummy_value()
-
-    return types.void(tag, element, *[types.int64] * 5), codegen
+    lanes, size = kernel.lanes, kernel.size
+    access, left = Rows(builder, kind, lanes), e.broadcast(builder, builder.trunc(columns, e.I32), lanes)
+    for first in range(0, kernel.nr, lanes):
+        value, added = (
+            e.load(builder, e.vector(kernel.element, lanes), e.offset(builder, each, first * size), size)
+            for each in (sums, bias)
+        )
+        value = convert(builder, _activate(builder, builder.fadd(value, added), relu), kind)
+        mask = builder.icmp_signed("<", e.lane_numbers(lanes, first), left)
+        access.write(value, e.offset(builder, at, first * kind.size), mask)
 
 
-@intrinsic
-def _turn(typingctx, tag, sums, turned):
+@emitted
+def _turn(builder, kernel: Class, sums: Pointer, turned: Pointer) -> None:
     """turned (nr x 16) = the transpose of sums (16 x nr)."""
-    kernel = instance(tag)
-
-    def codegen(context, builder, signature, arguments):
-        sums, turned = (pointer(builder, x) for x in arguments[1:])
-        lanes, size = kernel.lanes, kernel.size
-        kind = e.vector(kernel.element, lanes)
-        for row in range(0, GROUP, lanes):
-            for column in range(0, kernel.nr, lanes):
-                lines = [
-                    e.load(builder, kind, e.offset(builder, sums, ((row + i) * kernel.nr + column) * size), size)
-                    for i in range(lanes)
-                ]
-                for i, line in enumerate(e.transpose(builder, lines)):
-                    e.store(builder, line, e.offset(builder, turned, ((column + i) * GROUP + row) * size), size)
-        return context.get_dummy_value()
-
-    return types.void(tag, *[types.int64] * 2), codegen
+    lanes, size = kernel.lanes, kernel.size
+    kind = e.vector(kernel.element, lanes)
+    for row in range(0, GROUP, lanes):
+        for column in range(0, kernel.nr, lanes):
+            lines = [
+                e.load(builder, kind, e.offset(builder, sums, ((row + i) * kernel.nr + column) * size), size)
+                for i in range(lanes)
+            ]
+            for i, line in enumerate(e.transpose(builder, lines)):
+                e.store(builder, line, e.offset(builder, turned, ((column + i) * GROUP + row) * size), size)
 
 
-@intrinsic
-def _put_column(typingctx, element, sums, bias, at, run, base, offsets, relu):
+@emitted
+def _put_column(
+    builder, kind: Class, sums: Pointer, bias: Pointer, at: Pointer, run, base, offsets: Pointer, relu
+) -> None:
     """Store 16 positions of a channel, plus its bias."""
-    kind = instance(element)
-
-    def codegen(context, builder, signature, arguments):
-        _, sums, bias, at, run, base, offsets, relu = arguments
-        sums, bias, at, offsets = (pointer(builder, x) for x in (sums, bias, at, offsets))
-        wide, size = e.vector(kind.working, GROUP), 8 if kind.working is e.F64 else 4
-        added = e.broadcast(builder, e.load(builder, kind.working, bias, size), GROUP)
-        value = _activate(builder, builder.fadd(e.load(builder, wide, sums, size), added), relu)
-        here, bits = e.offset(builder, at, base), ir.IntType(GROUP)
-        lanes = builder.bitcast(builder.trunc(run, bits), e.vector(ir.IntType(1), GROUP))
-        with builder.if_else(builder.icmp_unsigned("<=", run, e.I64(0xFFFF))) as (together, apart):
-            with together:
-                holes = builder.icmp_signed("!=", builder.and_(run, builder.add(run, e.I64(1))), e.I64(0))
-                with builder.if_else(holes) as (some, none):
-                    with some:
-                        write_together(builder, kind, value, here, lanes)
-                    with none:
-                        Rows(builder, kind, GROUP).write(convert(builder, value, kind), here, lanes)
-            with apart:
-                write_apart(builder, kind, value, at, offsets)
-        return context.get_dummy_value()
-
-    return types.void(element, *[types.int64] * 7), codegen
+    wide, size = e.vector(kind.working, GROUP), 8 if kind.working is e.F64 else 4
+    added = e.broadcast(builder, e.load(builder, kind.working, bias, size), GROUP)
+    value = _activate(builder, builder.fadd(e.load(builder, wide, sums, size), added), relu)
+    here, bits = e.offset(builder, at, base), ir.IntType(GROUP)
+    lanes = builder.bitcast(builder.trunc(run, bits), e.vector(ir.IntType(1), GROUP))
+    with builder.if_else(builder.icmp_unsigned("<=", run, e.I64(0xFFFF))) as (together, apart):
+        with together:
+            holes = builder.icmp_signed("!=", builder.and_(run, builder.add(run, e.I64(1))), e.I64(0))
+            with builder.if_else(holes) as (some, none):
+                with some:
+                    write_together(builder, kind, value, here, lanes)
+                with none:
+                    Rows(builder, kind, GROUP).write(convert(builder, value, kind), here, lanes)
+        with apart:
+            write_apart(builder, kind, value, at, offsets)
 
 
 @subroutine

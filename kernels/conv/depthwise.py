@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from ..block.emit import I64, loop, masked_load, offset, store, transpose
 from ..block.tags import constant, field_class
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.emitted import Type, emitted
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import record_at
 from .depthwise_blocks import AXIS_BYTES, UNIT_BYTES, emit_block
@@ -84,38 +85,32 @@ class Depthwise(NamedTuple):
     arguments = _Arguments
 
 
-@intrinsic
-def _finish(typingctx, leaf, plan, sums, result, taps):
+@emitted
+def _finish(builder, leaf: Type, plan, sums, result, taps) -> None:
     """Add the sums (taps, lanes) of each channel's lanes, and store them as (channels, taps)."""
     window = field_class(leaf, "window")
+    lanes = Lanes(builder, leaf, plan)
+    sums, result = pointer(builder, sums), pointer(builder, result)
+    channels = window.segments if window.across else lanes.count
+    width, step = lanes.count // channels, lanes.count * lanes.size
 
-    def codegen(context, builder, signature, arguments):
-        _, plan, sums, result, taps = arguments
-        lanes = Lanes(builder, leaf, plan)
-        sums, result = pointer(builder, sums), pointer(builder, result)
-        channels = window.segments if window.across else lanes.count
-        width, step = lanes.count // channels, lanes.count * lanes.size
+    def square(index: ir.Value, _: list) -> list:
+        first = builder.mul(index, I64(lanes.count))
+        here = offset(builder, sums, builder.mul(first, I64(step)))
+        found = transpose(builder, [lanes.working(offset(builder, here, step * tap)) for tap in range(lanes.count)])
+        exist = lanes.below(builder.sub(taps, first))
+        for channel in range(channels):
+            parts = found[channel * width : (channel + 1) * width]
+            while len(parts) > 1:
+                parts = [builder.fadd(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+            place = builder.add(first, builder.mul(taps, I64(channel)))
+            to = offset(builder, result, builder.mul(place, I64(lanes.size)))
+            with builder.if_then(builder.icmp_signed("<", I64(channel), lanes.field("channels"))):
+                lanes.store_some(parts[0], to, exist)
+        return []
 
-        def square(index: ir.Value, _: list) -> list:
-            first = builder.mul(index, I64(lanes.count))
-            here = offset(builder, sums, builder.mul(first, I64(step)))
-            found = transpose(builder, [lanes.working(offset(builder, here, step * tap)) for tap in range(lanes.count)])
-            exist = lanes.below(builder.sub(taps, first))
-            for channel in range(channels):
-                parts = found[channel * width : (channel + 1) * width]
-                while len(parts) > 1:
-                    parts = [builder.fadd(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
-                place = builder.add(first, builder.mul(taps, I64(channel)))
-                to = offset(builder, result, builder.mul(place, I64(lanes.size)))
-                with builder.if_then(builder.icmp_signed("<", I64(channel), lanes.field("channels"))):
-                    lanes.store_some(parts[0], to, exist)
-            return []
-
-        count = builder.sdiv(builder.add(taps, I64(lanes.count - 1)), I64(lanes.count))
-        loop(builder, count, [], square)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 4), codegen
+    count = builder.sdiv(builder.add(taps, I64(lanes.count - 1)), I64(lanes.count))
+    loop(builder, count, [], square)
 
 
 @subroutine
@@ -152,33 +147,27 @@ class DepthwiseWeight(NamedTuple):
     arguments = _Arguments
 
 
-@intrinsic
-def _pack_unit(typingctx, leaf, weights, taps, channels, target):
+@emitted
+def _pack_unit(builder, leaf: Type, weights, taps, channels, target) -> None:
     """Weights (channels, taps) as vectors of channels, (taps, lanes)."""
+    lanes = Lanes(builder, leaf, None)
+    weights, target = pointer(builder, weights), pointer(builder, target)
 
-    def codegen(context, builder, signature, arguments):
-        _, weights, taps, channels, target = arguments
-        lanes = Lanes(builder, leaf, None)
-        weights, target = pointer(builder, weights), pointer(builder, target)
+    def square(index: ir.Value, _: list) -> list:
+        first, lines = builder.mul(index, I64(lanes.count)), []
+        for channel in range(lanes.count):
+            there = builder.icmp_signed("<", I64(channel), channels)
+            left = builder.select(there, builder.sub(taps, first), I64(0))
+            place = builder.add(first, builder.mul(taps, I64(channel)))
+            at = offset(builder, weights, builder.mul(place, I64(lanes.size)))
+            lines.append(masked_load(builder, lanes.kind, at, lanes.size, lanes.below(left)))
+        to = offset(builder, target, builder.mul(first, I64(lanes.count * lanes.size)))
+        for tap, value in enumerate(transpose(builder, lines)):
+            store(builder, value, offset(builder, to, tap * lanes.count * lanes.size), lanes.size)
+        return []
 
-        def square(index: ir.Value, _: list) -> list:
-            first, lines = builder.mul(index, I64(lanes.count)), []
-            for channel in range(lanes.count):
-                there = builder.icmp_signed("<", I64(channel), channels)
-                left = builder.select(there, builder.sub(taps, first), I64(0))
-                place = builder.add(first, builder.mul(taps, I64(channel)))
-                at = offset(builder, weights, builder.mul(place, I64(lanes.size)))
-                lines.append(masked_load(builder, lanes.kind, at, lanes.size, lanes.below(left)))
-            to = offset(builder, target, builder.mul(first, I64(lanes.count * lanes.size)))
-            for tap, value in enumerate(transpose(builder, lines)):
-                store(builder, value, offset(builder, to, tap * lanes.count * lanes.size), lanes.size)
-            return []
-
-        count = builder.sdiv(builder.add(taps, I64(lanes.count - 1)), I64(lanes.count))
-        loop(builder, count, [], square)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 4), codegen
+    count = builder.sdiv(builder.add(taps, I64(lanes.count - 1)), I64(lanes.count))
+    loop(builder, count, [], square)
 
 
 @subroutine

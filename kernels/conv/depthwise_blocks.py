@@ -19,7 +19,8 @@ from typing import Any
 
 from ..block.emit import I64, broadcast, either, load, loop, loop_of_any, offset, store, zero
 from ..block.tags import field_class
-from ..runtime.jit import cgutils, intrinsic, ir, types
+from ..runtime.emitted import Constant, Fields, Type, emitted
+from ..runtime.jit import ir
 from .depthwise_lanes import lanes_of
 from .gather_scatter import pointer
 
@@ -135,57 +136,50 @@ class _Block:
         return totals
 
 
-@intrinsic(prefer_literal=True)
-def emit_block(typingctx, leaf, edge, plan, starts, across, along, units):
+@emitted
+def emit_block(
+    builder, leaf: Type, kind: Constant, plan, starts: Fields, across: Fields, along: Fields, units: Fields
+) -> None:
     """Convolve or weigh one block, for the vectors of lanes from the first to the second of `units`, whose table says
     where after each of `starts` (values, results, weights, bias) they begin. `across` are rows of the tables of two
     dimensions, and the number of the row; `along` is the place of the first value, and how many results are left."""
-    window, kind = field_class(leaf, "window"), edge.literal_value
+    window = field_class(leaf, "window")
     beside = window.beside if kind == _WHOLE else 1
+    never = (_AT_EDGE, _INSIDE) if window.outputs == 1 else (_AT_EDGE,)
+    if (kind == _WHOLE and beside == 1) or (window.any and kind in never):
+        return
+    starts, (unit, end) = [pointer(builder, address) for address in starts], units
+    lanes = lanes_of(builder, leaf, plan, across[2])
+    block = _Block(lanes, window, kind, across, along)
+    table = pointer(builder, lanes.field("unit_table"))
+    if kind == _WHOLE:
+        lanes.whole = True
+    steps = builder.mul(lanes.field("row_source"), lanes.field("line_step")), lanes.field("out_row")
 
-    def codegen(context, builder, signature, arguments):
-        never = (_AT_EDGE, _INSIDE) if window.outputs == 1 else (_AT_EDGE,)
-        if (kind == _WHOLE and beside == 1) or (window.any and kind in never):
-            return context.get_dummy_value()
-        addresses, across, along, units = (cgutils.unpack_tuple(builder, each) for each in arguments[3:])
-        starts, (unit, end) = [pointer(builder, address) for address in addresses], units
-        lanes = lanes_of(builder, leaf, arguments[2], across[2])
-        block = _Block(lanes, window, kind, across, along)
-        table = pointer(builder, lanes.field("unit_table"))
-        if kind == _WHOLE:
-            lanes.whole = True
-        steps = builder.mul(lanes.field("row_source"), lanes.field("line_step")), lanes.field("out_row")
+    def some(first: ir.Value, count: int) -> list:
+        vectors = []
+        for which in range(count):
+            at = builder.add(first, I64(which))
+            at = offset(builder, table, builder.mul(at, I64(UNIT_BYTES)))
+            x, out, *others = [
+                offset(builder, start, load(builder, I64, offset(builder, at, 8 * field), 8))
+                for field, start in enumerate(starts)
+            ]
+            for row in range(beside):
+                shifts = [builder.mul(step, I64(row)) for step in steps]
+                here = [offset(builder, each, shift) for each, shift in zip((x, out), shifts, strict=True)]
+                vectors.append([*here, *others])
+        _results(block, *zip(*vectors, strict=True))
+        return []
 
-        def some(first: ir.Value, count: int) -> list:
-            vectors = []
-            for which in range(count):
-                at = builder.add(first, I64(which))
-                at = offset(builder, table, builder.mul(at, I64(UNIT_BYTES)))
-                x, out, *others = [
-                    offset(builder, start, load(builder, I64, offset(builder, at, 8 * field), 8))
-                    for field, start in enumerate(starts)
-                ]
-                for row in range(beside):
-                    shifts = [builder.mul(step, I64(row)) for step in steps]
-                    here = [offset(builder, each, shift) for each, shift in zip((x, out), shifts, strict=True)]
-                    vectors.append([*here, *others])
-            _results(block, *zip(*vectors, strict=True))
-            return []
-
-        count, together = builder.sub(end, unit), 1 if kind == _WHOLE else window.together
-        if together > 1:
-            sets = builder.sdiv(count, I64(together))
-            done = builder.mul(sets, I64(together))
-            first = unit
-            loop_of_any(
-                builder, sets, [], lambda i, _: some(builder.add(first, builder.mul(i, I64(together))), together)
-            )
-            unit, count = builder.add(unit, done), builder.sub(count, done)
-        loop_of_any(builder, count, [], lambda index, _: some(builder.add(unit, index), 1))
-        return context.get_dummy_value()
-
-    several = [types.UniTuple(types.int64, count) for count in (4, 3, 2, 2)]
-    return types.void(leaf, edge, types.int64, *several), codegen
+    count, together = builder.sub(end, unit), 1 if kind == _WHOLE else window.together
+    if together > 1:
+        sets = builder.sdiv(count, I64(together))
+        done = builder.mul(sets, I64(together))
+        first = unit
+        loop_of_any(builder, sets, [], lambda i, _: some(builder.add(first, builder.mul(i, I64(together))), together))
+        unit, count = builder.add(unit, done), builder.sub(count, done)
+    loop_of_any(builder, count, [], lambda index, _: some(builder.add(unit, index), 1))
 
 
 def _results(block: _Block, xs: tuple, outs: tuple, *others: tuple) -> None:

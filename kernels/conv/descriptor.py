@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..block.emit import I64, POINTER, load
-from ..runtime.jit import intrinsic, ir, types
+from ..runtime.emitted import Constant, emitted, int64
+from ..runtime.jit import ir
 from ..runtime.record import Record
 
 
@@ -96,11 +97,7 @@ def read_field(builder: ir.IRBuilder, kind: str | type[Record], address: ir.Valu
     return load(builder, I64, at, 8)
 
 
-@intrinsic(prefer_literal=True)
-def field(typingctx, kind, address, name):
+@emitted
+def field(builder, kind: Constant, address, name: Constant) -> int64:
     """The field `name` of the plan or pass (`kind`) at an address."""
-
-    def codegen(context, builder, signature, arguments):
-        return read_field(builder, kind.literal_value, arguments[1], name.literal_value)
-
-    return types.int64(kind, types.int64, name), codegen
+    return read_field(builder, kind, address, name)

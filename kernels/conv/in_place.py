@@ -28,7 +28,8 @@ from ..block.tuning import tuning
 from ..block.unpacked_strips import LEAST_ROWS, Strip, multiply_strips
 from ..gemm.compiled import pairs_multiply, vector_isa
 from ..registry import Refused
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.emitted import Pointer, emitted
+from ..runtime.jit import ir, subroutine
 from ..runtime.workspace import address_of
 from .descriptor import field
 from .geometry import NOWHERE, Geometry, Pass
@@ -213,28 +214,22 @@ class ConvolveInPlace(NamedTuple):
         emitted.put(emitted.sums(start), start, skipped)
 
 
-@intrinsic
-def _find_magnitudes(typingctx, at, count, limits):
+@emitted
+def _find_magnitudes(builder, at: Pointer, count, limits: Pointer) -> None:
     """Take so many bfloat16 from an address on into the limits."""
 
-    def codegen(context, builder, signature, arguments):
-        (at, limits), count = (builder.inttoptr(arguments[place], e.POINTER) for place in (0, 2)), arguments[1]
+    def line(index: ir.Value, found: list[ir.Value], mask: ir.Value) -> list[ir.Value]:
+        here = e.offset(builder, at, builder.mul(index, e.I64(2 * _LINE)))
+        return range_of_halves(builder, [e.masked_load(builder, e.vector(e.I16, _LINE), here, 2, mask)], found)
 
-        def line(index: ir.Value, found: list[ir.Value], mask: ir.Value) -> list[ir.Value]:
-            here = e.offset(builder, at, builder.mul(index, e.I64(2 * _LINE)))
-            return range_of_halves(builder, [e.masked_load(builder, e.vector(e.I16, _LINE), here, 2, mask)], found)
+    def values(before: list[ir.Value]) -> list[ir.Value]:
+        whole, rest = builder.sdiv(count, e.I64(_LINE)), builder.trunc(builder.srem(count, e.I64(_LINE)), e.I32)
+        every = ir.Constant(e.vector(ir.IntType(1), _LINE), [1] * _LINE)
+        found = e.loop_of_any(builder, whole, no_range_of_halves(), lambda *each: line(*each, every))
+        mask = builder.icmp_signed("<", e.lane_numbers(_LINE), e.broadcast(builder, rest, _LINE))
+        return joined_limits(builder, line(whole, found, mask), before)
 
-        def values(before: list[ir.Value]) -> list[ir.Value]:
-            whole, rest = builder.sdiv(count, e.I64(_LINE)), builder.trunc(builder.srem(count, e.I64(_LINE)), e.I32)
-            every = ir.Constant(e.vector(ir.IntType(1), _LINE), [1] * _LINE)
-            found = e.loop_of_any(builder, whole, no_range_of_halves(), lambda *each: line(*each, every))
-            mask = builder.icmp_signed("<", e.lane_numbers(_LINE), e.broadcast(builder, rest, _LINE))
-            return joined_limits(builder, line(whole, found, mask), before)
-
-        updated_limits(builder, limits, values)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 3), codegen
+    updated_limits(builder, limits, values)
 
 
 @subroutine

@@ -17,7 +17,8 @@ from ..block.conversions import convert_lanes
 from ..block.packing import factors_in_two, interleaved_parts, joined_limits, parts_of, updated_limits, widened_range
 from ..block.tags import constant, instance
 from ..runtime import cpu
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.emitted import Type, emitted
+from ..runtime.jit import ir, subroutine
 from .descriptor import PLANE, PLANE_BYTES, describe, field, read_field
 from .gather_scatter import pointer, widen
 from .geometry import GROUP, Geometry
@@ -270,41 +271,37 @@ def _words_of(builder: ir.IRBuilder, parts: list[ir.Value]) -> list[ir.Value]:
     return [builder.bitcast(part, e.vector(e.I32)) for part in parts]
 
 
-@intrinsic
-def _fill(typingctx, element, conversion, pace, plan, plane, at, place, count, channels, target, limits):
+@emitted
+def _fill(
+    builder, element: Type, conversion: Type, pace: Type, plan, plane, at, place, count, channels, target, limits
+) -> None:
     """Lay out `count` positions of a row from a place on, whose value lies at `at`, of some channels: zeros outside
     of the values. More channels than those of a word are neighbours in memory."""
     tags = [instance(each) for each in (element, conversion, pace)]
+    at, target = pointer(builder, at), pointer(builder, target)
+    layout = _layout_class(tags[1])(builder, tags, plan, plane)
+    ends = [builder.sub(read_field(builder, "plane", plane, name), place) for name in ("first_w", "last_w")]
 
-    def codegen(context, builder, signature, arguments):
-        plan, plane, at, place, count, channels, target, limits = arguments[3:]
-        at, target = pointer(builder, at), pointer(builder, target)
-        layout = _layout_class(tags[1])(builder, tags, plan, plane)
-        ends = [builder.sub(read_field(builder, "plane", plane, name), place) for name in ("first_w", "last_w")]
+    def sixteen(index: ir.Value, limits: list) -> list:
+        begin = builder.shl(index, e.I64(4))
+        here = e.offset(builder, at, builder.mul(begin, layout.step))
+        first, last, left = (builder.sub(end, begin) for end in (*ends, count))
+        to = e.offset(builder, target, builder.mul(begin, e.I64(layout.size)))
+        if not layout.pace.squares:
+            return layout.row(here, (first, last), left, channels, to, limits)
+        width = GROUP * layout.together
 
-        def sixteen(index: ir.Value, limits: list) -> list:
-            begin = builder.shl(index, e.I64(4))
-            here = e.offset(builder, at, builder.mul(begin, layout.step))
-            first, last, left = (builder.sub(end, begin) for end in (*ends, count))
-            to = e.offset(builder, target, builder.mul(begin, e.I64(layout.size)))
-            if not layout.pace.squares:
-                return layout.row(here, (first, last), left, channels, to, limits)
-            width = GROUP * layout.together
+        def square(index: ir.Value, limits: list) -> list:
+            channel = builder.mul(index, e.I64(width))
+            of_channels = e.offset(builder, here, builder.mul(channel, e.I64(layout.element.size)))
+            below = e.offset(builder, to, builder.mul(builder.shl(index, e.I64(4)), layout.apart))
+            return layout.square(of_channels, (first, last), left, builder.sub(channels, channel), below, limits)
 
-            def square(index: ir.Value, limits: list) -> list:
-                channel = builder.mul(index, e.I64(width))
-                of_channels = e.offset(builder, here, builder.mul(channel, e.I64(layout.element.size)))
-                below = e.offset(builder, to, builder.mul(builder.shl(index, e.I64(4)), layout.apart))
-                return layout.square(of_channels, (first, last), left, builder.sub(channels, channel), below, limits)
+        squares = builder.sdiv(builder.add(channels, e.I64(width - 1)), e.I64(width))
+        return e.loop(builder, squares, limits, square)
 
-            squares = builder.sdiv(builder.add(channels, e.I64(width - 1)), e.I64(width))
-            return e.loop(builder, squares, limits, square)
-
-        turns = builder.ashr(builder.add(count, e.I64(15)), e.I64(4))
-        layout.within_limits(pointer(builder, limits), lambda found: e.loop(builder, turns, found, sixteen))
-        return context.get_dummy_value()
-
-    return types.void(element, conversion, pace, *[types.int64] * 8), codegen
+    turns = builder.ashr(builder.add(count, e.I64(15)), e.I64(4))
+    layout.within_limits(pointer(builder, limits), lambda found: e.loop(builder, turns, found, sixteen))
 
 
 @subroutine

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from ..block import emit as e
 from ..block.packing import joined_limits, parts_of, widened_range
-from ..block.tags import constant, field_class, instance
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..block.tags import constant, field_class
+from ..runtime.emitted import Class, Pointer, Type, emitted
+from ..runtime.jit import ir, subroutine
 from .descriptor import field
-from .gather_scatter import pointer, read_positions, widen
+from .gather_scatter import read_positions, widen
 from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import clear
 
@@ -47,10 +48,11 @@ def range_of_halves(builder: ir.IRBuilder, values: list[ir.Value], found: list[i
     return found
 
 
-@intrinsic
+@emitted
 def _pack_group(
-    typingctx, source, conversion, at, runs, offsets, run_bytes, channels_at, count, target, part_bytes, limits
-):
+    builder, source: Type, conversion: Class, at: Pointer, runs: Pointer, offsets: Pointer, run_bytes,
+    channels_at: Pointer, count, target: Pointer, part_bytes, limits_at: Pointer,
+) -> None:  # fmt: skip
     """Pack 16 positions of `count` channels, at most 32.
 
     `at` is the address of the first position's period; `runs` and `offsets` are those of rows of `Spots`, which are
@@ -60,27 +62,18 @@ def _pack_group(
     element = field_class(source, "element")
     order = field_class(source, "order")
     emit = _along if order.along_k else _across
-
-    def codegen(context, builder, signature, arguments):
-        _, _, at, runs, offsets, run_bytes, channels_at, count, target, part_bytes, limits_at = arguments
-        at, runs, offsets, channels_at, target, limits_at = (
-            pointer(builder, x) for x in (at, runs, offsets, channels_at, target, limits_at)
-        )
-        slots = [e.offset(builder, limits_at, e.LINE * slot) for slot in (0, 1)]
-        found = [e.load(builder, e.vector(e.I32), slot, 4) for slot in slots]
-        if order is AlongTaps:
-            runs = e.offset(builder, offsets, builder.shl(run_bytes, e.I64(2)))
-        elif order.along_k:
-            runs = None
-        found = emit(
-            builder, element, instance(conversion), found, at, runs, offsets, run_bytes, channels_at, count, target,
-            part_bytes,
-        )  # fmt: skip
-        for slot, limit in zip(slots, found, strict=True):
-            e.store(builder, limit, slot, 4)
-        return context.get_dummy_value()
-
-    return types.void(source, conversion, *[types.int64] * 9), codegen
+    slots = [e.offset(builder, limits_at, e.LINE * slot) for slot in (0, 1)]
+    found = [e.load(builder, e.vector(e.I32), slot, 4) for slot in slots]
+    if order is AlongTaps:
+        runs = e.offset(builder, offsets, builder.shl(run_bytes, e.I64(2)))
+    elif order.along_k:
+        runs = None
+    found = emit(
+        builder, element, conversion, found, at, runs, offsets, run_bytes, channels_at, count, target,
+        part_bytes,
+    )  # fmt: skip
+    for slot, limit in zip(slots, found, strict=True):
+        e.store(builder, limit, slot, 4)
 
 
 def _along(

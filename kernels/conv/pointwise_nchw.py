@@ -18,8 +18,9 @@ from ..block import emit as e
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..block.microkernels import begin, convert, end, multiply_panels
 from ..block.packing import interleaved_parts, joined_limits, to_bf16, updated_limits, widened_range
-from ..block.tags import constant, field_class, instance
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..block.tags import constant, field_class
+from ..runtime.emitted import Class, Pointer, Type, emitted
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import record_at
 from .descriptor import NchwPlan
@@ -39,143 +40,121 @@ def _mask(builder: ir.IRBuilder, left: ir.Value, lanes: int, first: int = 0) -> 
     )
 
 
-@intrinsic
-def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes, limits):
+@emitted
+def _pack_pair(
+    builder, leaf: Type, at: Pointer, stride, channels, count, target: Pointer, block_bytes, limits_at: Pointer
+) -> None:
     """Interleave `count` positions of two channels, 0 to 2 of them existing, in blocks of 32."""
     element, conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
     copies = element.stored is e.I16 and conversion.target == "bf16"
     kind = e.vector(element.stored, 32 if copies else 16)
+    rows = at, e.offset(builder, at, stride)
 
-    def codegen(context, builder, signature, arguments):
-        _, at, stride, channels, count, target, block_bytes, limits_at = arguments
-        at, target, limits_at = (pointer(builder, x) for x in (at, target, limits_at))
-        rows = at, e.offset(builder, at, stride)
-
-        def pack(block: ir.Value, found: list[ir.Value], read: Callable[[int, int], ir.Value]) -> list[ir.Value]:
-            to = e.offset(builder, target, builder.mul(block, block_bytes))
-            if copies:
-                both = [read(channel, 0) for channel in (0, 1)]
-                for half in (0, 1):
-                    order = [16 * half + lane // 2 + 32 * (lane % 2) for lane in range(32)]
-                    line = builder.shuffle_vector(*both, ir.Constant(e.vector(e.I32, 32), order))
-                    e.store(builder, line, e.offset(builder, to, e.TILE * half), e.LINE)
-                return range_of_halves(builder, both, found)
+    def pack(block: ir.Value, found: list[ir.Value], read: Callable[[int, int], ir.Value]) -> list[ir.Value]:
+        to = e.offset(builder, target, builder.mul(block, block_bytes))
+        if copies:
+            both = [read(channel, 0) for channel in (0, 1)]
             for half in (0, 1):
-                both = [widen(builder, read(channel, half), element) for channel in (0, 1)]
-                for part, line in enumerate(interleaved_parts(builder, conversion, both)):
-                    e.store(builder, line, e.offset(builder, to, e.TILE * (2 * part + half)), e.LINE)
-                found = widened_range(builder, both, found)
-            return found
+                order = [16 * half + lane // 2 + 32 * (lane % 2) for lane in range(32)]
+                line = builder.shuffle_vector(*both, ir.Constant(e.vector(e.I32, 32), order))
+                e.store(builder, line, e.offset(builder, to, e.TILE * half), e.LINE)
+            return range_of_halves(builder, both, found)
+        for half in (0, 1):
+            both = [widen(builder, read(channel, half), element) for channel in (0, 1)]
+            for part, line in enumerate(interleaved_parts(builder, conversion, both)):
+                e.store(builder, line, e.offset(builder, to, e.TILE * (2 * part + half)), e.LINE)
+            found = widened_range(builder, both, found)
+        return found
 
-        def place(channel: int, block: ir.Value, half: int) -> ir.Value:
-            begin = builder.add(builder.shl(block, e.I64(5)), e.I64(16 * half))
-            return e.offset(builder, rows[channel], builder.mul(begin, e.I64(element.size)))
+    def place(channel: int, block: ir.Value, half: int) -> ir.Value:
+        begin = builder.add(builder.shl(block, e.I64(5)), e.I64(16 * half))
+        return e.offset(builder, rows[channel], builder.mul(begin, e.I64(element.size)))
 
-        def whole(block: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-            for channel in (0, 1):  # of the next pair
-                ahead = e.offset(builder, place(channel, block, 0), builder.shl(stride, e.I64(1)))
-                e.prefetch_to_l2(builder, ahead, element.size // 2)
-            return pack(block, found, lambda c, half: e.load(builder, kind, place(c, block, half), element.size))
+    def whole(block: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+        for channel in (0, 1):  # of the next pair
+            ahead = e.offset(builder, place(channel, block, 0), builder.shl(stride, e.I64(1)))
+            e.prefetch_to_l2(builder, ahead, element.size // 2)
+        return pack(block, found, lambda c, half: e.load(builder, kind, place(c, block, half), element.size))
 
-        def mask_values(block: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-            def read(channel: int, half: int) -> ir.Value:
-                left = builder.select(builder.icmp_signed(">", channels, e.I64(channel)), count, e.I64(0))
-                left = builder.sub(left, builder.add(builder.shl(block, e.I64(5)), e.I64(16 * half)))
-                here, mask = place(channel, block, half), _mask(builder, left, kind.count)
-                return e.masked_load(builder, kind, here, element.size, mask)
+    def mask_values(block: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+        def read(channel: int, half: int) -> ir.Value:
+            left = builder.select(builder.icmp_signed(">", channels, e.I64(channel)), count, e.I64(0))
+            left = builder.sub(left, builder.add(builder.shl(block, e.I64(5)), e.I64(16 * half)))
+            here, mask = place(channel, block, half), _mask(builder, left, kind.count)
+            return e.masked_load(builder, kind, here, element.size, mask)
 
-            return pack(block, found, read)
+        return pack(block, found, read)
 
-        def turns(first: ir.Value, blocks: ir.Value, body: Callable) -> None:
-            def widen_limits(limits: list[ir.Value]) -> list[ir.Value]:
-                start = no_range_of_halves() if copies else limits
-                found = e.loop(builder, blocks, start, lambda index, found: body(builder.add(first, index), found))
-                return joined_limits(builder, found, limits) if copies else found
+    def turns(first: ir.Value, blocks: ir.Value, body: Callable) -> None:
+        def widen_limits(limits: list[ir.Value]) -> list[ir.Value]:
+            start = no_range_of_halves() if copies else limits
+            found = e.loop(builder, blocks, start, lambda index, found: body(builder.add(first, index), found))
+            return joined_limits(builder, found, limits) if copies else found
 
-            with builder.if_then(builder.icmp_signed(">", blocks, e.I64(0))):
-                updated_limits(builder, limits_at, widen_limits)
+        with builder.if_then(builder.icmp_signed(">", blocks, e.I64(0))):
+            updated_limits(builder, limits_at, widen_limits)
 
-        full = builder.select(builder.icmp_signed("==", channels, e.I64(2)), builder.ashr(count, e.I64(5)), e.I64(0))
-        turns(e.I64(0), full, whole)
-        turns(full, builder.sub(builder.ashr(builder.add(count, e.I64(31)), e.I64(5)), full), mask_values)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 7), codegen
+    full = builder.select(builder.icmp_signed("==", channels, e.I64(2)), builder.ashr(count, e.I64(5)), e.I64(0))
+    turns(e.I64(0), full, whole)
+    turns(full, builder.sub(builder.ashr(builder.add(count, e.I64(31)), e.I64(5)), full), mask_values)
 
 
-@intrinsic
-def _pack_spots(typingctx, leaf, at, stride, channels, run, offsets, target, limits):
+@emitted
+def _pack_spots(
+    builder, leaf: Type, at: Pointer, stride, channels, run: Pointer, offsets: Pointer, target: Pointer,
+    limits_at: Pointer,
+) -> None:  # fmt: skip
     """Interleave 16 positions of two channels that are not adjacent, as rows of `Spots` say."""
     element, conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
-
-    def codegen(context, builder, signature, arguments):
-        _, at, stride, channels, run, offsets, target, limits_at = arguments
-        at, run, offsets, target, limits_at = (pointer(builder, x) for x in (at, run, offsets, target, limits_at))
-        with builder.goto_entry_block():
-            slot = builder.alloca(e.vector(e.F32))
-        near = builder.sext(e.load(builder, e.I32, run, 4), e.I64)
-        both = []
-        for channel in (0, 1):
-            here = e.offset(builder, at, stride) if channel else at
-            e.prefetch_to_l2(builder, e.offset(builder, here, builder.add(near, builder.shl(stride, e.I64(1)))), 2)
-            exists = builder.icmp_signed(">", channels, e.I64(channel))
-            read_positions(builder, element, here, run, offsets, exists, slot)
-            both.append(builder.load(slot))
-        for part, line in enumerate(interleaved_parts(builder, conversion, both)):
-            e.store(builder, line, e.offset(builder, target, 2 * e.TILE * part), e.LINE)
-        slots = [e.offset(builder, limits_at, e.LINE * slot) for slot in (0, 1)]
-        limits = [e.load(builder, e.vector(e.I32), slot, 4) for slot in slots]
-        for slot, found in zip(slots, widened_range(builder, both, limits), strict=True):
-            e.store(builder, found, slot, 4)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 7), codegen
+    with builder.goto_entry_block():
+        slot = builder.alloca(e.vector(e.F32))
+    near = builder.sext(e.load(builder, e.I32, run, 4), e.I64)
+    both = []
+    for channel in (0, 1):
+        here = e.offset(builder, at, stride) if channel else at
+        e.prefetch_to_l2(builder, e.offset(builder, here, builder.add(near, builder.shl(stride, e.I64(1)))), 2)
+        exists = builder.icmp_signed(">", channels, e.I64(channel))
+        read_positions(builder, element, here, run, offsets, exists, slot)
+        both.append(builder.load(slot))
+    for part, line in enumerate(interleaved_parts(builder, conversion, both)):
+        e.store(builder, line, e.offset(builder, target, 2 * e.TILE * part), e.LINE)
+    slots = [e.offset(builder, limits_at, e.LINE * slot) for slot in (0, 1)]
+    limits = [e.load(builder, e.vector(e.I32), slot, 4) for slot in slots]
+    for slot, found in zip(slots, widened_range(builder, both, limits), strict=True):
+        e.store(builder, found, slot, 4)
 
 
-@intrinsic
-def _store_rows(typingctx, element, sums, at, stride, rows, count, relu):
+@emitted
+def _store_rows(builder, target: Class, sums, at, stride, rows, count, relu) -> None:
     """Store `count` positions, at most 32, of so many channels, in rows of `stride` bytes."""
-    target = instance(element)
     lanes = 32 if target.size == 2 else 16
+    sums, at = pointer(builder, sums), pointer(builder, at)
+    wanted = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)))
+    name = f"llvm.masked.store.{e.suffix(target.stored, lanes)}.p0"
+    masks = [_mask(builder, count, lanes, first) for first in range(0, 32, lanes)]
 
-    def codegen(context, builder, signature, arguments):
-        _, sums, at, stride, rows, count, relu = arguments
-        sums, at = pointer(builder, sums), pointer(builder, at)
-        wanted = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)))
-        name = f"llvm.masked.store.{e.suffix(target.stored, lanes)}.p0"
-        masks = [_mask(builder, count, lanes, first) for first in range(0, 32, lanes)]
+    def activate(place: ir.Value) -> ir.Value:
+        value = e.load(builder, e.vector(e.F32), place, e.LINE)
+        negative = builder.fcmp_ordered("<", value, e.splat(e.F32, 0.0))
+        return builder.select(builder.and_(negative, wanted), e.splat(e.F32, 0.0), value)
 
-        def activate(place: ir.Value) -> ir.Value:
-            value = e.load(builder, e.vector(e.F32), place, e.LINE)
-            negative = builder.fcmp_ordered("<", value, e.splat(e.F32, 0.0))
-            return builder.select(builder.and_(negative, wanted), e.splat(e.F32, 0.0), value)
+    def row(index: ir.Value, _: list) -> list:
+        here = e.offset(builder, sums, builder.mul(index, e.I64(_ROW)))
+        to = e.offset(builder, at, builder.mul(index, stride))
+        values = [activate(e.offset(builder, here, e.LINE * half)) for half in (0, 1)]
+        if target.stored is e.I16:  # sums of tiles are not subnormal, which this instruction would flush
+            values = [to_bf16(builder, *values)]
+        elif lanes == 32:
+            values = [convert(builder, value, target) for value in values]
+            values = [builder.shuffle_vector(*values, ir.Constant(e.vector(e.I32, 32), list(range(32))))]
+        for first, (value, mask) in enumerate(zip(values, masks, strict=True)):
+            where = e.offset(builder, to, first * lanes * target.size)
+            e.call(
+                builder, name, e.VOID, value, builder.bitcast(where, value.type.as_pointer()), e.I32(target.size), mask
+            )
+        return []
 
-        def row(index: ir.Value, _: list) -> list:
-            here = e.offset(builder, sums, builder.mul(index, e.I64(_ROW)))
-            to = e.offset(builder, at, builder.mul(index, stride))
-            values = [activate(e.offset(builder, here, e.LINE * half)) for half in (0, 1)]
-            if target.stored is e.I16:  # sums of tiles are not subnormal, which this instruction would flush
-                values = [to_bf16(builder, *values)]
-            elif lanes == 32:
-                values = [convert(builder, value, target) for value in values]
-                values = [builder.shuffle_vector(*values, ir.Constant(e.vector(e.I32, 32), list(range(32))))]
-            for first, (value, mask) in enumerate(zip(values, masks, strict=True)):
-                where = e.offset(builder, to, first * lanes * target.size)
-                e.call(
-                    builder,
-                    name,
-                    e.VOID,
-                    value,
-                    builder.bitcast(where, value.type.as_pointer()),
-                    e.I32(target.size),
-                    mask,
-                )
-            return []
-
-        e.loop(builder, rows, [], row)
-        return context.get_dummy_value()
-
-    return types.void(element, *[types.int64] * 6), codegen
+    e.loop(builder, rows, [], row)
 
 
 @subroutine

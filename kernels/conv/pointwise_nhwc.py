@@ -16,7 +16,8 @@ from ..block.emit import I64, LINE, loop, offset
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..block.microkernels import begin, end
 from ..block.tags import constant, field_class
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.emitted import Pointer, Type, emitted
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import record_at
 from .descriptor import NhwcPlan, read_field
@@ -50,31 +51,19 @@ def _rows(builder: ir.IRBuilder, plan: ir.Value, x: ir.Value) -> Rows:
     return Rows(x, builder.add(x, row), ahead, builder.shl(a_row, I64(5)))
 
 
-@intrinsic
-def _read_block(typingctx, leaf, plan, x, at, to, turns, limits):
+@emitted
+def _read_block(builder, leaf: Type, plan, x, at, to, turns, limits) -> None:
     """Read so many times four lines, at least one, before the first block is multiplied."""
-
-    def codegen(context, builder, signature, arguments):
-        _, plan, x, at, to, turns, limits = arguments
-        leaf, rows = signature.args[0], _rows(builder, plan, x)
-        reading = Reading(pointer(builder, at), rows.begin, pointer(builder, to), turns, *nothing_found(leaf))
-        keep(builder, leaf, pointer(builder, limits), read(builder, leaf, reading, None, rows))
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 6), codegen
+    rows = _rows(builder, plan, x)
+    reading = Reading(pointer(builder, at), rows.begin, pointer(builder, to), turns, *nothing_found(leaf))
+    keep(builder, leaf, pointer(builder, limits), read(builder, leaf, reading, None, rows))
 
 
-@intrinsic
-def _write_panel(typingctx, leaf, plan, sums, to):
+@emitted
+def _write_panel(builder, leaf: Type, plan, sums, to) -> None:
     """Write the results of a panel."""
-
-    def codegen(context, builder, signature, arguments):
-        _, plan, sums, to = arguments
-        writing = Writing(pointer(builder, sums), pointer(builder, to), I64(BLOCK // TOGETHER))
-        write(builder, signature.args[0], writing, None, results_of(builder, plan))
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 3), codegen
+    writing = Writing(pointer(builder, sums), pointer(builder, to), I64(BLOCK // TOGETHER))
+    write(builder, leaf, writing, None, results_of(builder, plan))
 
 
 def _start(builder: ir.IRBuilder, bias: ir.Value, number: ir.Value) -> None:
@@ -89,58 +78,46 @@ def _start(builder: ir.IRBuilder, bias: ir.Value, number: ir.Value) -> None:
                 tile(builder, "tilezero", register)
 
 
-@intrinsic
+@emitted
 def _multiply_block(
-    typingctx, leaf, plan, x, a, b, bias, memory, slot, panels, out, following, target, reads, read_each, limits,
-    before, to, writes,
-):  # fmt: skip
+    builder, leaf: Type, plan, x, a: Pointer, b: Pointer, bias: Pointer, memory: Pointer, slot: Pointer, panels,
+    out: Pointer, following: Pointer, target: Pointer, reads, read_each, limits: Pointer, before: Pointer,
+    to: Pointer, writes,
+) -> None:  # fmt: skip
     """32 positions, whose first line is at `a`, with so many panels of weights, to `out`: the sums of each go to the
     next of the slots in `memory`, the first to `slot`. `reads` turns of lines are read that begin at `following`, and
     packed to `target`, `read_each` after each step, and `writes` turns of results of a panel `before` are written
     first. The last panel's are not."""
+    kernel = field_class(leaf, "kernel")
+    # Weights pass by once for each block, and are not to drive the block's own lines out of the L1 cache (1024-256
+    # at 14 x 14: 444 microseconds, 397; 512-128 at 28 x 28: 404, 315).
+    load_b = "tileloaddt164"
+    rows = _rows(builder, plan, x)
+    steps, a_row, write_each = (read_field(builder, NhwcPlan, plan, name) for name in ("steps", "a_row", "write_each"))
+    results, last_slot = results_of(builder, plan), offset(builder, memory, SUMS_BYTES * (_SLOTS - 1))
 
-    def codegen(context, builder, signature, arguments):
-        leaf, kernel = signature.args[0], field_class(signature.args[0], "kernel")
-        # Weights pass by once for each block, and are not to drive the block's own lines out of the L1 cache (1024-256
-        # at 14 x 14: 444 microseconds, 397; 512-128 at 28 x 28: 404, 315).
-        load_b = "tileloaddt164"
-        _, plan, x, a, b, bias, memory, slot, panels, out, following, target, *others = arguments
-        (reads, read_each, limits), pending = others[:3], others[3:]
-        rows = _rows(builder, plan, x)
-        a, b, bias, memory, slot, out, following, target, limits = (
-            pointer(builder, x) for x in (a, b, bias, memory, slot, out, following, target, limits)
-        )
-        pending = [*(pointer(builder, x) for x in pending[:2]), pending[2]]
-        steps, a_row, write_each = (
-            read_field(builder, NhwcPlan, plan, name) for name in ("steps", "a_row", "write_each")
-        )
-        results, last_slot = results_of(builder, plan), offset(builder, memory, SUMS_BYTES * (_SLOTS - 1))
+    def step(_: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+        a, b, *others = state
+        multiply_step(builder, kernel.walk, a, a_row, builder.shl(a_row, I64(5)), b, load_b)
+        reading = read(builder, leaf, Reading(*others[:6]), read_each, rows)
+        writing = write(builder, leaf, Writing(*others[6:]), write_each, results)
+        return [offset(builder, a, LINE), offset(builder, b, 32 * kernel.b_bytes), *reading, *writing]
 
-        def step(_: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
-            a, b, *others = state
-            multiply_step(builder, kernel.walk, a, a_row, builder.shl(a_row, I64(5)), b, load_b)
-            reading = read(builder, leaf, Reading(*others[:6]), read_each, rows)
-            writing = write(builder, leaf, Writing(*others[6:]), write_each, results)
-            return [offset(builder, a, LINE), offset(builder, b, 32 * kernel.b_bytes), *reading, *writing]
+    def panel(number: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+        b, slot, *others = state
+        _start(builder, bias, number)
+        _, b, *others = loop(builder, steps, [a, b, *others], step)
+        for register in range(4):
+            at = offset(builder, slot, (register >> 1) * 16 * SUMS_ROW + (register & 1) * LINE)
+            tile(builder, "tilestored64", register, at, I64(SUMS_ROW))
+        to = offset(builder, out, builder.mul(number, I64(32 * field_class(leaf, "element").size)))
+        ends = builder.icmp_unsigned("==", slot, last_slot)
+        following = builder.select(ends, memory, offset(builder, slot, SUMS_BYTES))
+        return [b, following, *others[:6], slot, to, I64(BLOCK // TOGETHER)]
 
-        def panel(number: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
-            b, slot, *others = state
-            _start(builder, bias, number)
-            _, b, *others = loop(builder, steps, [a, b, *others], step)
-            for register in range(4):
-                at = offset(builder, slot, (register >> 1) * 16 * SUMS_ROW + (register & 1) * LINE)
-                tile(builder, "tilestored64", register, at, I64(SUMS_ROW))
-            to = offset(builder, out, builder.mul(number, I64(32 * field_class(leaf, "element").size)))
-            ends = builder.icmp_unsigned("==", slot, last_slot)
-            following = builder.select(ends, memory, offset(builder, slot, SUMS_BYTES))
-            return [b, following, *others[:6], slot, to, I64(BLOCK // TOGETHER)]
-
-        reading = Reading(following, rows.begin, target, reads, *nothing_found(leaf))
-        _, _, *state = loop(builder, panels, [b, slot, *reading, *pending], panel)
-        keep(builder, leaf, limits, Reading(*state[:6]))
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 17), codegen
+    reading = Reading(following, rows.begin, target, reads, *nothing_found(leaf))
+    _, _, *state = loop(builder, panels, [b, slot, *reading, before, to, writes], panel)
+    keep(builder, leaf, limits, Reading(*state[:6]))
 
 
 @subroutine

@@ -10,30 +10,24 @@ from ..block.emit import F32, I64, load, loop, offset, store, vector
 from ..block.microkernels import convert
 from ..block.sources import BFloat16
 from ..runtime import threading
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.emitted import Pointer, emitted
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import launch
 from ..runtime.workspace import address_of, empty
-from .gather_scatter import pointer
 
 _LANES, _CHUNK = 16, 1024
 
 
-@intrinsic
-def _narrow(typingctx, source, target, count):
+@emitted
+def _narrow(builder, source: Pointer, target: Pointer, count) -> None:
     """Round `count` vectors of 16 values."""
 
-    def codegen(context, builder, signature, arguments):
-        source, target = (pointer(builder, x) for x in arguments[:2])
+    def one(index: ir.Value, _: list) -> list:
+        value = load(builder, vector(F32), offset(builder, source, builder.shl(index, I64(6))), 4)
+        store(builder, convert(builder, value, BFloat16), offset(builder, target, builder.shl(index, I64(5))), 2)
+        return []
 
-        def one(index: ir.Value, _: list) -> list:
-            value = load(builder, vector(F32), offset(builder, source, builder.shl(index, I64(6))), 4)
-            store(builder, convert(builder, value, BFloat16), offset(builder, target, builder.shl(index, I64(5))), 2)
-            return []
-
-        loop(builder, arguments[2], [], one)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 3), codegen
+    loop(builder, count, [], one)
 
 
 @subroutine

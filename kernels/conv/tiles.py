@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from ..block.amx import tile
 from ..block.emit import I64, LINE, TILE, load, loop, offset, prefetch_to_l2
 from ..block.microkernels import begin, end
-from ..block.tags import constant, instance
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..block.tags import constant
+from ..runtime.emitted import Class, Pointer, boolean, emitted
+from ..runtime.jit import ir, subroutine
 from ..runtime.launch import call_at
 from .descriptor import field
 from .epilogue import FinishArguments
-from .gather_scatter import pointer
 from .geometry import RUN_BYTES
 from .memory import read32
 
@@ -60,49 +60,37 @@ def multiply_step(
         before = now
 
 
-@intrinsic
-def _multiply_lines(typingctx, tag, steps, a, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead):
+@emitted
+def _multiply_lines(
+    builder, kernel: Class, steps, a: Pointer, part_bytes, table: Pointer, b: Pointer, sums: Pointer,
+    resume: boolean, bias: Pointer, low: Pointer, high: Pointer, stride, ahead: Pointer,
+) -> None:  # fmt: skip
     """32 positions x 32 channels: the sums so far (or the bias, a row of 32) and `steps` steps of the table.
 
     The upper 16 rows of the result go to `low`, the others to `high`, in rows of `stride` bytes. Weights at `ahead` are
     needed soon.
     """
-    kernel = instance(tag)
     parts = kernel.b_bytes // 64
+    with builder.if_else(resume) as (go_on, start):
+        with go_on:
+            for register in range(4):
+                at = offset(builder, sums, (register >> 1) * 16 * _SUMS_ROW + (register & 1) * LINE)
+                tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
+        with start:
+            for register in range(4):
+                tile(builder, "tileloadd64", register, offset(builder, bias, (register & 1) * LINE), I64(0))
 
-    def codegen(context, builder, signature, arguments):
-        _, steps, a, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead = arguments
-        a, table, b, sums, bias, low, high, ahead = (
-            pointer(builder, x) for x in (a, table, b, sums, bias, low, high, ahead)
-        )
-        with builder.if_else(resume) as (go_on, start):
-            with go_on:
-                for register in range(4):
-                    at = offset(builder, sums, (register >> 1) * 16 * _SUMS_ROW + (register & 1) * LINE)
-                    tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
-            with start:
-                for register in range(4):
-                    tile(builder, "tileloadd64", register, offset(builder, bias, (register & 1) * LINE), I64(0))
+    def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
+        table, b, ahead = pointers
+        prefetch_to_l2(builder, ahead, 4 * parts)
+        here = offset(builder, a, load(builder, I64, table, 8))
+        multiply_step(builder, kernel.walk, here, I64(LINE), part_bytes, b)
+        return [offset(builder, table, 8), offset(builder, b, 2 * TILE * parts), offset(builder, ahead, 256 * parts)]
 
-        def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
-            table, b, ahead = pointers
-            prefetch_to_l2(builder, ahead, 4 * parts)
-            here = offset(builder, a, load(builder, I64, table, 8))
-            multiply_step(builder, kernel.walk, here, I64(LINE), part_bytes, b)
-            return [
-                offset(builder, table, 8),
-                offset(builder, b, 2 * TILE * parts),
-                offset(builder, ahead, 256 * parts),
-            ]
-
-        loop(builder, steps, [table, b, ahead], step)
-        for register in range(4):
-            at = offset(builder, high if register >> 1 else low, (register & 1) * LINE)
-            tile(builder, "tilestored64", register, at, stride)
-        return context.get_dummy_value()
-
-    integer = types.int64
-    return types.void(tag, *[integer] * 6, types.boolean, *[integer] * 5), codegen
+    loop(builder, steps, [table, b, ahead], step)
+    for register in range(4):
+        at = offset(builder, high if register >> 1 else low, (register & 1) * LINE)
+        tile(builder, "tilestored64", register, at, stride)
 
 
 @subroutine

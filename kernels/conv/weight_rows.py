@@ -13,8 +13,9 @@ from typing import NamedTuple
 from ..block import emit as e
 from ..block.emit import zero
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
-from ..block.tags import constant, instance
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..block.tags import constant
+from ..runtime.emitted import Class, Pointer, emitted, int64
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.raw_memory import put
 from ..runtime.record import Address, Bytes, Count, Record
@@ -27,55 +28,48 @@ SCRATCH_BYTES = 128 * (1 + PAIRED_DEPTH)
 """Of a thread that packs the gradient as pairs."""
 
 
-@intrinsic
-def _multiply(typingctx, tag, parts, places, part_bytes, b, starts, count, width, sums, more):
+@emitted
+def _multiply(
+    builder, kernel: Class, how: Class, places: Pointer, part_bytes, b: Pointer, starts: Pointer, count, width,
+    sums: Pointer, more,
+) -> None:  # fmt: skip
     """sums (mr x nr), to which is added where `more` is not 0: for `count` rows of an image of `width` positions, or
     pairs of them, the products of the values of mr taps of channels with a panel of the gradient. `places` has the
     address of each tap's value at the first position, `starts` the bytes from there to each row."""
-    kernel, how = instance(tag), instance(parts)
     walk = [part for part, _ in how.walk] if how.paired else range(how.vector_parts)
+    kind, columns, size = e.vector(kernel.element, kernel.lanes), kernel.nr // kernel.lanes, kernel.size
+    slots = [e.offset(builder, sums, place * kernel.lanes * size) for place in range(kernel.mr * columns)]
+    position_bytes = kernel.b_bytes * len(walk)
 
-    def codegen(context, builder, signature, arguments):
-        _, _, places, part_bytes, b, starts, count, width, sums, more = arguments
-        places, b, starts, sums = (pointer(builder, x) for x in (places, b, starts, sums))
-        kind, columns, size = e.vector(kernel.element, kernel.lanes), kernel.nr // kernel.lanes, kernel.size
-        slots = [e.offset(builder, sums, place * kernel.lanes * size) for place in range(kernel.mr * columns)]
-        position_bytes = kernel.b_bytes * len(walk)
+    def position(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        at, of_b, *totals = carried
+        table = builder.inttoptr(e.opaque(builder, builder.ptrtoint(places, e.I64)), e.POINTER)
+        for place, part in enumerate(walk):
+            here = builder.add(at, builder.mul(part_bytes, e.I64(part))) if part else at
+            here = e.opaque(builder, here)
 
-        def position(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-            at, of_b, *totals = carried
-            table = builder.inttoptr(e.opaque(builder, builder.ptrtoint(places, e.I64)), e.POINTER)
-            for place, part in enumerate(walk):
-                here = builder.add(at, builder.mul(part_bytes, e.I64(part))) if part else at
-                here = e.opaque(builder, here)
+            def of_a(row: int, column: int, here: ir.Value = here) -> ir.Value:
+                place = e.load(builder, e.I64, e.offset(builder, table, 8 * row), 8)
+                return builder.inttoptr(builder.add(place, here), e.POINTER)
 
-                def of_a(row: int, column: int, here: ir.Value = here) -> ir.Value:
-                    place = e.load(builder, e.I64, e.offset(builder, table, 8 * row), 8)
-                    return builder.inttoptr(builder.add(place, here), e.POINTER)
+            embedded = 0
+            totals = kernel.add_place(builder, of_a, e.offset(builder, of_b, place * kernel.b_bytes), totals, embedded)
+        return [builder.add(at, e.I64(size)), e.offset(builder, of_b, position_bytes), *totals]
 
-                embedded = 0
-                totals = kernel.add_place(
-                    builder, of_a, e.offset(builder, of_b, place * kernel.b_bytes), totals, embedded
-                )
-            return [builder.add(at, e.I64(size)), e.offset(builder, of_b, position_bytes), *totals]
+    def row(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        of_b, *totals = carried
+        at = e.load(builder, e.I64, e.offset(builder, starts, builder.shl(index, e.I64(3))), 8)
+        return e.loop(builder, width, [at, of_b, *totals], position)[1:]
 
-        def row(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-            of_b, *totals = carried
-            at = e.load(builder, e.I64, e.offset(builder, starts, builder.shl(index, e.I64(3))), 8)
-            return e.loop(builder, width, [at, of_b, *totals], position)[1:]
-
-        before = e.either(
-            builder,
-            builder.icmp_signed("!=", more, e.I64(0)),
-            lambda: [e.load(builder, kind, slot, size) for slot in slots],
-            lambda: [zero(kind)] * len(slots),
-        )
-        _, *totals = e.loop(builder, count, [b, *before], row)
-        for total, slot in zip(totals, slots, strict=True):
-            e.store(builder, total, slot, size)
-        return context.get_dummy_value()
-
-    return types.void(tag, parts, *[types.int64] * 8), codegen
+    before = e.either(
+        builder,
+        builder.icmp_signed("!=", more, e.I64(0)),
+        lambda: [e.load(builder, kind, slot, size) for slot in slots],
+        lambda: [zero(kind)] * len(slots),
+    )
+    _, *totals = e.loop(builder, count, [b, *before], row)
+    for total, slot in zip(totals, slots, strict=True):
+        e.store(builder, total, slot, size)
 
 
 class _RowsArguments(NamedTuple):
@@ -113,38 +107,32 @@ class MultiplyRows(NamedTuple):
     arguments = _RowsArguments
 
 
-@intrinsic
-def _turn(typingctx, tag, sums, step, split_bytes, splits, rows, columns, out, out_stride):
+@emitted
+def _turn(builder, kernel: Class, sums, step, split_bytes, splits, rows, columns, out, out_stride) -> int64:
     """Store the transpose of the first rows, `step` bytes apart, and columns of a square of sums, added up over the
     splits. Returns whether a sum is not finite."""
-    kernel = instance(tag)
+    sums, out = pointer(builder, sums), pointer(builder, out)
+    lanes, size = kernel.lanes, kernel.size
+    kind, end = e.vector(kernel.element, lanes), builder.sub(rows, e.I64(1))
+    below = [builder.icmp_signed("<", e.I64(row), end) for row in range(lanes)]
+    places = [builder.mul(step, builder.select(less, e.I64(row), end)) for row, less in enumerate(below)]
 
-    def codegen(context, builder, signature, arguments):
-        _, sums, step, split_bytes, splits, rows, columns, out, out_stride = arguments
-        sums, out = pointer(builder, sums), pointer(builder, out)
-        lanes, size = kernel.lanes, kernel.size
-        kind, end = e.vector(kernel.element, lanes), builder.sub(rows, e.I64(1))
-        below = [builder.icmp_signed("<", e.I64(row), end) for row in range(lanes)]
-        places = [builder.mul(step, builder.select(less, e.I64(row), end)) for row, less in enumerate(below)]
+    def of_split(index: ir.Value, lines: list[ir.Value]) -> list[ir.Value]:
+        at = e.offset(builder, sums, builder.mul(index, split_bytes))
+        found = [e.load(builder, kind, e.offset(builder, at, place), size) for place in places]
+        return [builder.fadd(line, each) for line, each in zip(lines, found, strict=True)]
 
-        def of_split(index: ir.Value, lines: list[ir.Value]) -> list[ir.Value]:
-            at = e.offset(builder, sums, builder.mul(index, split_bytes))
-            found = [e.load(builder, kind, e.offset(builder, at, place), size) for place in places]
-            return [builder.fadd(line, each) for line, each in zip(lines, found, strict=True)]
-
-        lines = e.loop(builder, splits, [ir.Constant(kind, [-0.0] * lanes)] * lanes, of_split)
-        mask = builder.icmp_signed("<", e.lane_numbers(lanes), e.broadcast(builder, builder.trunc(rows, e.I32), lanes))
-        name, zeros = f"llvm.masked.store.{e.suffix(kernel.element, lanes)}.p0", zero(kind)
-        for index, line in enumerate(e.transpose(builder, lines)):
-            # x - x is 0 of finite numbers, and no number of others. What lies beyond the rows was never written.
-            zeros = builder.fadd(zeros, builder.select(mask, builder.fsub(line, line), zero(kind)))
-            with builder.if_then(builder.icmp_signed("<", e.I64(index), columns), likely=True):
-                to = e.offset(builder, out, builder.mul(out_stride, e.I64(index)))
-                e.call(builder, name, e.VOID, line, builder.bitcast(to, kind.as_pointer()), e.I32(size), mask)
-        unordered = builder.bitcast(builder.fcmp_unordered("uno", zeros, zeros), ir.IntType(lanes))
-        return builder.zext(builder.icmp_signed("!=", unordered, ir.IntType(lanes)(0)), e.I64)
-
-    return types.int64(tag, *[types.int64] * 8), codegen
+    lines = e.loop(builder, splits, [ir.Constant(kind, [-0.0] * lanes)] * lanes, of_split)
+    mask = builder.icmp_signed("<", e.lane_numbers(lanes), e.broadcast(builder, builder.trunc(rows, e.I32), lanes))
+    name, zeros = f"llvm.masked.store.{e.suffix(kernel.element, lanes)}.p0", zero(kind)
+    for index, line in enumerate(e.transpose(builder, lines)):
+        # x - x is 0 of finite numbers, and no number of others. What lies beyond the rows was never written.
+        zeros = builder.fadd(zeros, builder.select(mask, builder.fsub(line, line), zero(kind)))
+        with builder.if_then(builder.icmp_signed("<", e.I64(index), columns), likely=True):
+            to = e.offset(builder, out, builder.mul(out_stride, e.I64(index)))
+            e.call(builder, name, e.VOID, line, builder.bitcast(to, kind.as_pointer()), e.I32(size), mask)
+    unordered = builder.bitcast(builder.fcmp_unordered("uno", zeros, zeros), ir.IntType(lanes))
+    return builder.zext(builder.icmp_signed("!=", unordered, ir.IntType(lanes)(0)), e.I64)
 
 
 class _OrderArguments(NamedTuple):

@@ -14,8 +14,9 @@ from ..block.amx import tile
 from ..block.emit import F32, I16, I32, I64, LINE, TILE, load, loop, offset, store, transpose, vector
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..block.microkernels import begin, end
-from ..block.tags import constant, instance
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..block.tags import constant
+from ..runtime.emitted import Class, Pointer, boolean, emitted
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from .descriptor import field
 from .gather_scatter import pointer
@@ -37,88 +38,68 @@ def _interleave(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> lis
     return pairs
 
 
-@intrinsic
-def _pair_lines(typingctx, at, count, target):
+@emitted
+def _pair_lines(builder, at, count, target) -> None:
     """`count` pairs of the lines from `at` on."""
+    at, target = pointer(builder, at), pointer(builder, target)
+    kind = vector(I16, 32)
 
-    def codegen(context, builder, signature, arguments):
-        at, target = pointer(builder, arguments[0]), pointer(builder, arguments[2])
-        kind = vector(I16, 32)
+    def pair(index: ir.Value, _: list) -> list:
+        here = builder.shl(index, I64(7))
+        lines = [load(builder, kind, offset(builder, offset(builder, at, here), 64 * which), LINE) for which in (0, 1)]
+        for half, both in enumerate(_interleave(builder, *lines)):
+            store(builder, both, offset(builder, offset(builder, target, here), 64 * half), LINE)
+        return []
 
-        def pair(index: ir.Value, _: list) -> list:
-            here = builder.shl(index, I64(7))
-            lines = [
-                load(builder, kind, offset(builder, offset(builder, at, here), 64 * which), LINE) for which in (0, 1)
-            ]
-            for half, both in enumerate(_interleave(builder, *lines)):
-                store(builder, both, offset(builder, offset(builder, target, here), 64 * half), LINE)
-            return []
-
-        loop(builder, arguments[1], [], pair)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 3), codegen
+    loop(builder, count, [], pair)
 
 
-@intrinsic
-def _transpose_lines(typingctx, at, target):
+@emitted
+def _transpose_lines(builder, at: Pointer, target: Pointer) -> None:
     """32 lines of 32 bf16 as 32 rows of 32 bf16."""
-
-    def codegen(context, builder, signature, arguments):
-        at, target = (pointer(builder, x) for x in arguments)
-        lines = [load(builder, vector(I16, 32), offset(builder, at, 64 * line), LINE) for line in range(32)]
-        pairs = [_interleave(builder, *lines[line : line + 2]) for line in range(0, 32, 2)]
-        for half in (0, 1):
-            square = [builder.bitcast(both[half], vector(I32)) for both in pairs]
-            for row, values in enumerate(transpose(builder, square)):
-                store(builder, values, offset(builder, target, TILE * half + 64 * row), LINE)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
+    lines = [load(builder, vector(I16, 32), offset(builder, at, 64 * line), LINE) for line in range(32)]
+    pairs = [_interleave(builder, *lines[line : line + 2]) for line in range(0, 32, 2)]
+    for half in (0, 1):
+        square = [builder.bitcast(both[half], vector(I32)) for both in pairs]
+        for row, values in enumerate(transpose(builder, square)):
+            store(builder, values, offset(builder, target, TILE * half + 64 * row), LINE)
 
 
-@intrinsic
-def _multiply_pairs(typingctx, tag, steps, a, b, part_bytes, sums, resume):
+@emitted
+def _multiply_pairs(
+    builder, kernel: Class, steps, a: Pointer, b: Pointer, part_bytes, sums: Pointer, resume: boolean
+) -> None:
     """sums = [sums +] the products of 32 rows of a with 32 columns of pairs, over `steps` steps of 32 positions."""
-    kernel = instance(tag)
     parts = kernel.b_bytes // 64
+    corners = [offset(builder, sums, (r >> 1) * 16 * _SUMS_ROW + (r & 1) * LINE) for r in range(4)]
+    with builder.if_else(resume) as (go_on, start):
+        with go_on:
+            for register, at in enumerate(corners):
+                tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
+        with start:
+            for register in range(4):
+                tile(builder, "tilezero", register)
 
-    def codegen(context, builder, signature, arguments):
-        _, steps, a, b, part_bytes, sums, resume = arguments
-        a, b, sums = (pointer(builder, x) for x in (a, b, sums))
-        corners = [offset(builder, sums, (r >> 1) * 16 * _SUMS_ROW + (r & 1) * LINE) for r in range(4)]
-        with builder.if_else(resume) as (go_on, start):
-            with go_on:
-                for register, at in enumerate(corners):
-                    tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
-            with start:
-                for register in range(4):
-                    tile(builder, "tilezero", register)
+    def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
+        a, b = pointers
+        before: tuple[int | None, int | None] = (None, None)
+        for now in kernel.walk:
+            of_a = offset(builder, a, 2 * TILE * now[0])
+            of_b = offset(builder, b, builder.mul(part_bytes, I64(now[1])))
+            if before[0] != now[0]:
+                tile(builder, "tileloadd64", 4, of_a, I64(LINE))
+                tile(builder, "tileloadd64", 5, offset(builder, of_a, TILE), I64(LINE))
+            if before[1] != now[1]:
+                tile(builder, "tileloadd64", 6, of_b, I64(_PAIR))
+                tile(builder, "tileloadd64", 7, offset(builder, of_b, LINE), I64(_PAIR))
+            for register in range(4):
+                tile(builder, "tdpbf16ps", register, 4 + (register >> 1), 6 + (register & 1))
+            before = now
+        return [offset(builder, a, 2 * TILE * parts), offset(builder, b, 16 * _PAIR)]
 
-        def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
-            a, b = pointers
-            before: tuple[int | None, int | None] = (None, None)
-            for now in kernel.walk:
-                of_a = offset(builder, a, 2 * TILE * now[0])
-                of_b = offset(builder, b, builder.mul(part_bytes, I64(now[1])))
-                if before[0] != now[0]:
-                    tile(builder, "tileloadd64", 4, of_a, I64(LINE))
-                    tile(builder, "tileloadd64", 5, offset(builder, of_a, TILE), I64(LINE))
-                if before[1] != now[1]:
-                    tile(builder, "tileloadd64", 6, of_b, I64(_PAIR))
-                    tile(builder, "tileloadd64", 7, offset(builder, of_b, LINE), I64(_PAIR))
-                for register in range(4):
-                    tile(builder, "tdpbf16ps", register, 4 + (register >> 1), 6 + (register & 1))
-                before = now
-            return [offset(builder, a, 2 * TILE * parts), offset(builder, b, 16 * _PAIR)]
-
-        loop(builder, steps, [a, b], step)
-        for register, at in enumerate(corners):
-            tile(builder, "tilestored64", register, at, I64(_SUMS_ROW))
-        return context.get_dummy_value()
-
-    integer = types.int64
-    return types.void(tag, *[integer] * 5, types.boolean), codegen
+    loop(builder, steps, [a, b], step)
+    for register, at in enumerate(corners):
+        tile(builder, "tilestored64", register, at, I64(_SUMS_ROW))
 
 
 @subroutine
@@ -305,23 +286,17 @@ class _Partitions(namedtuple("_Partitions", "plan x_plan g_plan x g memory worke
     run = _partition_task
 
 
-@intrinsic
-def _add_sums(typingctx, target, source, count):
+@emitted
+def _add_sums(builder, target: Pointer, source: Pointer, count) -> None:
     """Add `count` vectors of 16 float32 to those at the target."""
 
-    def codegen(context, builder, signature, arguments):
-        target, source = (pointer(builder, x) for x in arguments[:2])
+    def one(index: ir.Value, _: list) -> list:
+        here = builder.shl(index, I64(6))
+        values = [load(builder, vector(F32), offset(builder, at, here), LINE) for at in (target, source)]
+        store(builder, builder.fadd(*values), offset(builder, target, here), LINE)
+        return []
 
-        def one(index: ir.Value, _: list) -> list:
-            here = builder.shl(index, I64(6))
-            values = [load(builder, vector(F32), offset(builder, at, here), LINE) for at in (target, source)]
-            store(builder, builder.fadd(*values), offset(builder, target, here), LINE)
-            return []
-
-        loop(builder, arguments[2], [], one)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 3), codegen
+    loop(builder, count, [], one)
 
 
 @subroutine

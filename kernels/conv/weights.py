@@ -24,13 +24,13 @@ from ..block.packing import (
     widened_range,
 )
 from ..block.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
-from ..block.tags import constant, instance
+from ..block.tags import constant
 from ..runtime import threading
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.emitted import Class, Pointer, emitted, int64
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import Address, Bytes, Count, Record
 from ..runtime.workspace import address_of, aligned_bytes, return_workspace, take_workspace
-from .gather_scatter import pointer
 from .geometry import Pass
 from .memory import clear, read64
 
@@ -103,35 +103,31 @@ class PackWeights(NamedTuple):
     arguments = PanelArguments
 
 
-@intrinsic
-def _join_rows(typingctx, kernel, conversion, rows, stride, count, zeros, target, limits):
+@emitted
+def _join_rows(
+    builder, kernel: Class, how: Class, rows: Pointer, stride, count, zeros: Pointer, target: Pointer, limits: Pointer
+) -> int64:
     """Rows of weights, `stride` bytes apart, in twos as words, their parts in the order in which they are multiplied.
     The partner of an odd last one is at `zeros`. Returns the address behind them."""
-    row, how = instance(kernel).b_bytes, instance(conversion)
+    row = kernel.b_bytes
 
-    def codegen(context, builder, signature, arguments):
-        count, end = arguments[4], arguments[6]
-        rows, zeros, target, limits = (pointer(builder, arguments[index]) for index in (2, 5, 6, 7))
+    def pair(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+        first = builder.shl(index, I64(1))
+        at = offset(builder, rows, builder.mul(first, stride))
+        exists = builder.icmp_signed("<", builder.add(first, I64(1)), count)
+        both = at, builder.select(exists, offset(builder, at, stride), zeros)
+        to = offset(builder, target, builder.mul(index, I64(len(how.walk) * row)))
+        for column in range(0, row, LINE):
+            values = [load(builder, vector(F32), offset(builder, each, column), 4) for each in both]
+            found = widened_range(builder, values, found)
+            parts = interleaved_parts(builder, how, values)
+            for place, (_, part) in enumerate(how.walk):
+                store(builder, parts[part], offset(builder, to, place * row + column), 4)
+        return found
 
-        def pair(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-            first = builder.shl(index, I64(1))
-            at = offset(builder, rows, builder.mul(first, arguments[3]))
-            exists = builder.icmp_signed("<", builder.add(first, I64(1)), count)
-            both = at, builder.select(exists, offset(builder, at, arguments[3]), zeros)
-            to = offset(builder, target, builder.mul(index, I64(len(how.walk) * row)))
-            for column in range(0, row, LINE):
-                values = [load(builder, vector(F32), offset(builder, each, column), 4) for each in both]
-                found = widened_range(builder, values, found)
-                parts = interleaved_parts(builder, how, values)
-                for place, (_, part) in enumerate(how.walk):
-                    store(builder, parts[part], offset(builder, to, place * row + column), 4)
-            return found
-
-        pairs = builder.ashr(builder.add(count, I64(1)), I64(1))
-        updated_limits(builder, limits, lambda found: loop(builder, pairs, found, pair))
-        return builder.add(end, builder.mul(pairs, I64(len(how.walk) * row)))
-
-    return types.int64(kernel, conversion, *[types.int64] * 6), codegen
+    pairs = builder.ashr(builder.add(count, I64(1)), I64(1))
+    updated_limits(builder, limits, lambda found: loop(builder, pairs, found, pair))
+    return builder.add(builder.ptrtoint(target, I64), builder.mul(pairs, I64(len(how.walk) * row)))
 
 
 @subroutine

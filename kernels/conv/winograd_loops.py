@@ -16,10 +16,11 @@ from ..block.microkernels import multiply_panels
 from ..block.sources import ELEMENTS
 from ..block.tags import constant, field_class
 from ..block.vectors import Avx2Float32, Avx512Float32
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.emitted import Pointer, Type, emitted
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import Address, Bytes, Count, Record, record_at
-from .gather_scatter import gather, pointer
+from .gather_scatter import gather
 
 _LANES, _VECTOR = 16, 64
 
@@ -121,64 +122,55 @@ def _square(builder: ir.IRBuilder, rows: int, columns: int) -> Any:
     return lambda i, j: offset(builder, base, _VECTOR * (i * columns + j))
 
 
-@intrinsic
-def _read_tiles(typingctx, leaf, at, row, column, offsets, masks, target, place_bytes):
+@emitted
+def _read_tiles(
+    builder, leaf: Type, at: Pointer, row, column, offsets: Pointer, masks: Pointer, target: Pointer, place_bytes
+) -> None:
     """16 tiles of a channel, transformed: a vector at `target` for each place, `place_bytes` apart."""
     tile, wide = field_class(leaf, "tile"), field_class(leaf, "kernel").lanes == _LANES
     side = range(tile.side)
-
-    def codegen(context, builder, signature, arguments):
-        _, at, row, column, offsets, masks, target, place_bytes = arguments
-        at, offsets, masks, target = (pointer(builder, x) for x in (at, offsets, masks, target))
-        where = load(builder, vector(I32), offsets, 4)
-        half_done = _square(builder, tile.side, tile.side)
-        for j in side:
-            values = []
-            for i in side:
-                here = builder.add(builder.mul(row, I64(i)), builder.mul(column, I64(j)))
-                mask = _mask(builder, masks, i * tile.side + j)
-                values.append(_gather(builder, wide, offset(builder, at, here), where, mask))
-            for i, value in enumerate(tile.read(builder, values)):
-                store(builder, value, half_done(i, j), _VECTOR)
+    where = load(builder, vector(I32), offsets, 4)
+    half_done = _square(builder, tile.side, tile.side)
+    for j in side:
+        values = []
         for i in side:
-            values = tile.read(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
-            for j, value in enumerate(values):
-                to = offset(builder, target, builder.mul(place_bytes, I64(i * tile.side + j)))
-                store(builder, value, to, _VECTOR)
-        return context.get_dummy_value()
+            here = builder.add(builder.mul(row, I64(i)), builder.mul(column, I64(j)))
+            mask = _mask(builder, masks, i * tile.side + j)
+            values.append(_gather(builder, wide, offset(builder, at, here), where, mask))
+        for i, value in enumerate(tile.read(builder, values)):
+            store(builder, value, half_done(i, j), _VECTOR)
+    for i in side:
+        values = tile.read(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
+        for j, value in enumerate(values):
+            to = offset(builder, target, builder.mul(place_bytes, I64(i * tile.side + j)))
+            store(builder, value, to, _VECTOR)
 
-    return types.void(leaf, *[types.int64] * 7), codegen
 
-
-@intrinsic
-def _write_tiles(typingctx, leaf, source, place_bytes, bias, relu, at, row, column, offsets, masks):
+@emitted
+def _write_tiles(
+    builder, leaf: Type, source: Pointer, place_bytes, bias: Pointer, relu, at: Pointer, row, column,
+    offsets: Pointer, masks: Pointer,
+) -> None:  # fmt: skip
     """The results of 16 tiles of an output channel, from the sums of their places."""
     tile, wide = field_class(leaf, "tile"), field_class(leaf, "kernel").lanes == _LANES
     side, results = range(tile.side), range(tile.results)
-
-    def codegen(context, builder, signature, arguments):
-        _, source, place_bytes, bias, relu, at, row, column, offsets, masks = arguments
-        source, bias, at, offsets, masks = (pointer(builder, x) for x in (source, bias, at, offsets, masks))
-        where, added = load(builder, vector(I32), offsets, 4), broadcast(builder, load(builder, F32, bias, 4))
-        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)))
-        half_done = _square(builder, tile.results, tile.side)
-        for j in side:
-            places = [builder.mul(place_bytes, I64(i * tile.side + j)) for i in side]
-            values = [load(builder, vector(F32), offset(builder, source, place), _VECTOR) for place in places]
-            for i, value in enumerate(tile.write(builder, values)):
-                store(builder, value, half_done(i, j), _VECTOR)
-        for i in results:
-            values = tile.write(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
-            for j, value in enumerate(values):
-                value = builder.fadd(value, added)
-                negative = builder.and_(builder.fcmp_ordered("<", value, splat(F32, 0)), wanted)
-                value = builder.select(negative, splat(F32, 0), value)
-                here = builder.add(builder.mul(row, I64(i)), builder.mul(column, I64(j)))
-                mask = _mask(builder, masks, i * tile.results + j)
-                _scatter(builder, wide, value, offset(builder, at, here), where, mask)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 9), codegen
+    where, added = load(builder, vector(I32), offsets, 4), broadcast(builder, load(builder, F32, bias, 4))
+    wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)))
+    half_done = _square(builder, tile.results, tile.side)
+    for j in side:
+        places = [builder.mul(place_bytes, I64(i * tile.side + j)) for i in side]
+        values = [load(builder, vector(F32), offset(builder, source, place), _VECTOR) for place in places]
+        for i, value in enumerate(tile.write(builder, values)):
+            store(builder, value, half_done(i, j), _VECTOR)
+    for i in results:
+        values = tile.write(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
+        for j, value in enumerate(values):
+            value = builder.fadd(value, added)
+            negative = builder.and_(builder.fcmp_ordered("<", value, splat(F32, 0)), wanted)
+            value = builder.select(negative, splat(F32, 0), value)
+            here = builder.add(builder.mul(row, I64(i)), builder.mul(column, I64(j)))
+            mask = _mask(builder, masks, i * tile.results + j)
+            _scatter(builder, wide, value, offset(builder, at, here), where, mask)
 
 
 class Winograd(Record):

@@ -15,7 +15,8 @@ import numpy as np
 from ..block.emit import F32, F64, I32, I64, POINTER, broadcast, load, offset, store, vector
 from ..block.loops import leaf_address
 from ..block.tags import constant, field_class
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.emitted import Fields, Pointer, Type, emitted
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.raw_memory import get
 from .butterflies import Arithmetic
@@ -40,24 +41,18 @@ MultiplyArguments = namedtuple("MultiplyArguments", "source straight crossed tar
 """`straight` meets the numbers as they are, `crossed` those with their parts exchanged."""
 
 
-@intrinsic
-def _products(typingctx, leaf, job, index):
-    def codegen(context, builder, signature, arguments):
-        tag = field_class(leaf, "vectors")
-        _, job, index = arguments
-        field = {name: builder.extract_value(job, place) for place, name in enumerate(MultiplyArguments._fields)}
-        a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
-        at = builder.mul(index, I64(2 * tag.size))
-        places = {name: offset(builder, builder.inttoptr(field[name], POINTER), at) for name in _ARRAYS}
-        x, straight, crossed = (load(builder, kind, places[name], tag.size) for name in _ARRAYS[:3])
-        number = builder.bitcast(field["scale"], F64)
-        scale = broadcast(builder, number if tag.element is F64 else builder.fptrunc(number, F32), tag.lanes)
-        exchanged = builder.shuffle_vector(x, x, ir.Constant(vector(I32, tag.lanes), [k ^ 1 for k in range(tag.lanes)]))
-        value = a.plus(a.times(x, straight), a.times(exchanged, crossed))
-        store(builder, a.times(value, scale), places["target"], tag.size)
-        return context.get_dummy_value()
-
-    return types.void(leaf, job, types.int64), codegen
+@emitted
+def _products(builder, leaf: Type, job: Fields, index) -> None:
+    tag = field_class(leaf, "vectors")
+    a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
+    at = builder.mul(index, I64(2 * tag.size))
+    places = {name: offset(builder, builder.inttoptr(getattr(job, name), POINTER), at) for name in _ARRAYS}
+    x, straight, crossed = (load(builder, kind, places[name], tag.size) for name in _ARRAYS[:3])
+    number = builder.bitcast(job.scale, F64)
+    scale = broadcast(builder, number if tag.element is F64 else builder.fptrunc(number, F32), tag.lanes)
+    exchanged = builder.shuffle_vector(x, x, ir.Constant(vector(I32, tag.lanes), [k ^ 1 for k in range(tag.lanes)]))
+    value = a.plus(a.times(x, straight), a.times(exchanged, crossed))
+    store(builder, a.times(value, scale), places["target"], tag.size)
 
 
 _ARRAYS = MultiplyArguments._fields[:4]
@@ -92,19 +87,13 @@ def factors_of(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.stack([np.stack([re, re], -1), np.stack([-im, im], -1), np.stack([im, -im], -1)]).astype(dtype)
 
 
-@intrinsic
-def _clear(typingctx, address, count):
+@emitted
+def _clear(builder, at: Pointer, count) -> None:
     """Make `count` int64 zero."""
-
-    def codegen(context, builder, signature, arguments):
-        kind = ir.FunctionType(ir.VoidType(), [POINTER, ir.IntType(8), I64, ir.IntType(1)])
-        name = "llvm.memset.p0.i64"
-        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        at = builder.inttoptr(arguments[0], POINTER)
-        builder.call(function, [at, ir.IntType(8)(0), builder.mul(arguments[1], I64(8)), ir.IntType(1)(0)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
+    kind = ir.FunctionType(ir.VoidType(), [POINTER, ir.IntType(8), I64, ir.IntType(1)])
+    name = "llvm.memset.p0.i64"
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    builder.call(function, [at, ir.IntType(8)(0), builder.mul(count, I64(8)), ir.IntType(1)(0)])
 
 
 @subroutine

@@ -14,12 +14,12 @@ The inverse transform is the forward one with real and imaginary parts exchanged
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..block.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
 from ..block.tags import constant, field_class, tag_class
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.emitted import Fields, Pointer, Type, boolean, emitted
+from ..runtime.jit import ir, subroutine
 from .butterflies import Arithmetic, Complex
 from .row_access import Place, Split
 
@@ -54,20 +54,18 @@ number of the last one, which is written for those that are not there. count: of
 apart, that take each step of the pass together."""
 
 
-def _place(
-    a: Arithmetic, tag: Any, share: int, field: Callable[[str], ir.Value], swap_field: str, factor: ir.Value
-) -> Place:
+def _place(a: Arithmetic, tag: Any, share: int, job: PassArguments, swap_field: str, factor: ir.Value) -> Place:
     """Where rows are read or written: with parts exchanged if the field says so, and times a factor."""
     builder = a.builder
-    swap = builder.icmp_signed("!=", field(swap_field), I64(0))
+    swap = builder.icmp_signed("!=", getattr(job, swap_field), I64(0))
     factors = (factor, builder.select(swap, builder.fneg(factor), factor))
     numbers = factors if tag.element is F64 else [builder.fptrunc(each, F32) for each in factors]
     others = []
     for index in range(share):
-        there = builder.icmp_signed("<", I64(index), field("last"))
-        others.append(builder.mul(field("apart"), builder.select(there, I64(index), field("last"))))
+        there = builder.icmp_signed("<", I64(index), job.last)
+        others.append(builder.mul(job.apart, builder.select(there, I64(index), job.last)))
     vectors = [broadcast(builder, each, tag.lanes) for each in numbers]
-    filled = builder.trunc(builder.udiv(field("target_step"), I64(tag.size)), I32)
+    filled = builder.trunc(builder.udiv(job.target_step, I64(tag.size)), I32)
     return Place(a, tag.size * tag.lanes, swap, *vectors, others, filled)
 
 
@@ -80,51 +78,39 @@ def _root(builder: Any, tag: Any, twiddles: ir.Value, j: int) -> Complex:
     return Complex(*[broadcast(builder, part, tag.lanes) for part in parts])
 
 
-@intrinsic
-def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddles, turned, pass_, lanes, phase):
+@emitted
+def _butterfly(
+    builder, leaf: Type, source: Pointer, source_step, target: Pointer, target_step, twiddles: Pointer,
+    turned: boolean, job: Fields, lanes: Pointer, phase: Pointer,
+) -> None:  # fmt: skip
     """Transform radix rows; `turned` says that p > 0, whose results are multiplied by roots of unity."""
+    tag, r = field_class(leaf, "vectors"), field_class(leaf, "radix").radix
+    reader, writer = field_class(leaf, "source"), field_class(leaf, "target")
+    align_stack(builder)
+    a, row_bytes = Arithmetic(builder, tag.element, tag.lanes), 2 * tag.size * tag.lanes
+    scale, one = builder.bitcast(job.scale, F64), ir.Constant(F64, 1.0)
 
-    def codegen(context, builder, signature, arguments):
-        tag, r = field_class(leaf, "vectors"), field_class(leaf, "radix").radix
-        reader, writer = field_class(leaf, "source"), field_class(leaf, "target")
-        _, source, source_step, target, target_step, twiddles, turned, job, lanes, phase = arguments
-        names = PassArguments._fields
+    share = getattr(writer, "share", 1)
+    places = [_place(a, tag, share, job, *each) for each in (("swap_in", one), ("swap_out", scale))]
 
-        def field(name: str) -> ir.Value:
-            return builder.extract_value(job, names.index(name))
+    def at(base: ir.Value, step: ir.Value, index: int) -> ir.Value:
+        return offset(builder, base, builder.mul(step, I64(index)))
 
-        align_stack(builder)
-        a, row_bytes = Arithmetic(builder, tag.element, tag.lanes), 2 * tag.size * tag.lanes
-        scale, one = builder.bitcast(field("scale"), F64), ir.Constant(F64, 1.0)
+    values = a.transform([reader.read(places[0], at(source, source_step, k)) for k in range(r)])
 
-        share = getattr(writer, "share", 1)
-        places = [_place(a, tag, share, field, *each) for each in (("swap_in", one), ("swap_out", scale))]
-        source, target, twiddles, lanes, phase = (
-            builder.inttoptr(each, POINTER) for each in (source, target, twiddles, lanes, phase)
-        )
+    def write_all(results: list[Complex]) -> None:
+        s = job.s
+        for j, value in enumerate(results):
+            row = (at(lanes, builder.mul(s, I64(row_bytes)), j), at(phase, builder.mul(s, I64(2 * tag.size)), j))
+            writer.write(places[1], value, at(target, target_step, j), row)
 
-        def at(base: ir.Value, step: ir.Value, index: int) -> ir.Value:
-            return offset(builder, base, builder.mul(step, I64(index)))
-
-        values = a.transform([reader.read(places[0], at(source, source_step, k)) for k in range(r)])
-
-        def write_all(results: list[Complex]) -> None:
-            s = field("s")
-            for j, value in enumerate(results):
-                row = (at(lanes, builder.mul(s, I64(row_bytes)), j), at(phase, builder.mul(s, I64(2 * tag.size)), j))
-                writer.write(places[1], value, at(target, target_step, j), row)
-
-        with builder.if_else(turned) as (then, otherwise):
-            with then:
-                if writer is Split:
-                    roots = (_root(builder, tag, twiddles, j) for j in range(1, r))
-                    write_all([values[0], *[a.multiply(*each) for each in zip(values[1:], roots, strict=True)]])
-            with otherwise:
-                write_all(values)
-        return context.get_dummy_value()
-
-    arguments = (leaf, *(types.int64,) * 5, types.boolean, pass_, types.int64, types.int64)
-    return types.void(*arguments), codegen
+    with builder.if_else(turned) as (then, otherwise):
+        with then:
+            if writer is Split:
+                roots = (_root(builder, tag, twiddles, j) for j in range(1, r))
+                write_all([values[0], *[a.multiply(*each) for each in zip(values[1:], roots, strict=True)]])
+        with otherwise:
+            write_all(values)
 
 
 @subroutine
@@ -165,22 +151,17 @@ SquareArguments = namedtuple(
 """count: of squares, so many bytes apart; parts: of each, which are `part` bytes apart on both sides."""
 
 
-@intrinsic
-def _square(typingctx, leaf, source, source_step, target, target_step, scale):
-    def codegen(context, builder, signature, arguments):
-        tag = field_class(leaf, "vectors")
-        _, source, source_step, target, target_step, scale = arguments
-        a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
-        source, target = builder.inttoptr(source, POINTER), builder.inttoptr(target, POINTER)
-        number = builder.bitcast(scale, F64)
-        factor = broadcast(builder, number if tag.element is F64 else builder.fptrunc(number, F32), tag.lanes)
-        places = [offset(builder, source, builder.mul(source_step, I64(row))) for row in range(tag.lanes)]
-        lines = transpose(builder, [load(builder, kind, each, tag.size) for each in places])
-        for row, line in enumerate(lines):
-            store(builder, a.times(line, factor), offset(builder, target, builder.mul(target_step, I64(row))), tag.size)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *(types.int64,) * 5), codegen
+@emitted
+def _square(builder, leaf: Type, source, source_step, target, target_step, scale) -> None:
+    tag = field_class(leaf, "vectors")
+    a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
+    source, target = builder.inttoptr(source, POINTER), builder.inttoptr(target, POINTER)
+    number = builder.bitcast(scale, F64)
+    factor = broadcast(builder, number if tag.element is F64 else builder.fptrunc(number, F32), tag.lanes)
+    places = [offset(builder, source, builder.mul(source_step, I64(row))) for row in range(tag.lanes)]
+    lines = transpose(builder, [load(builder, kind, each, tag.size) for each in places])
+    for row, line in enumerate(lines):
+        store(builder, a.times(line, factor), offset(builder, target, builder.mul(target_step, I64(row))), tag.size)
 
 
 @subroutine

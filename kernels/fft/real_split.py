@@ -16,8 +16,9 @@ from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..block.emit import I32, I64, POINTER, broadcast, load, offset, store, vector, zero
-from ..block.tags import constant, instance
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..block.tags import constant
+from ..runtime.emitted import Class, Pointer, emitted
+from ..runtime.jit import ir, subroutine
 from .butterflies import Arithmetic, Complex
 from .spectra import combine_mirrors
 
@@ -67,57 +68,42 @@ def _conjugate_if(builder: ir.IRBuilder, inverse: ir.Value, root: Complex) -> Co
     return Complex(root.re, builder.select(builder.icmp_signed("!=", inverse, I64(0)), builder.fneg(root.im), root.im))
 
 
-@intrinsic
-def _mirrors(typingctx, vectors, source, target, roots, m, k, inverse):
+@emitted
+def _mirrors(builder, tag: Class, source: Pointer, target: Pointer, roots: Pointer, m, k, inverse) -> None:
     """The frequencies k, k + 1, ... of a vector and m - k, m - k - 1, ..."""
-
-    def codegen(context, builder, signature, arguments):
-        tag = instance(vectors)
-        _, source, target, roots, m, k, inverse = arguments
-        source, target, roots = (builder.inttoptr(each, POINTER) for each in (source, target, roots))
-        a = Arithmetic(builder, tag.element, tag.lanes)
-        rows, mirror = Rows(a, tag.size), builder.sub(m, k)
-        root = _conjugate_if(builder, inverse, rows.read(roots, k))
-        first, second = combine_mirrors(a, rows.read(source, k), rows.read(source, mirror, backwards=True), root)
-        rows.write(first, target, k)
-        rows.write(second, target, mirror, backwards=True)
-        return context.get_dummy_value()
-
-    return types.void(vectors, *(types.int64,) * 6), codegen
+    a = Arithmetic(builder, tag.element, tag.lanes)
+    rows, mirror = Rows(a, tag.size), builder.sub(m, k)
+    root = _conjugate_if(builder, inverse, rows.read(roots, k))
+    first, second = combine_mirrors(a, rows.read(source, k), rows.read(source, mirror, backwards=True), root)
+    rows.write(first, target, k)
+    rows.write(second, target, mirror, backwards=True)
 
 
-@intrinsic
-def _both_ends(typingctx, vectors, source, target, m, inverse):
+@emitted
+def _both_ends(builder, tag: Class, source, target, m, inverse) -> None:
     """Frequency 0 and, for real numbers, m; both are real."""
+    source, target = builder.inttoptr(source, POINTER), builder.inttoptr(target, POINTER)
+    last = builder.mul(m, I64(2 * tag.size))
 
-    def codegen(context, builder, signature, arguments):
-        tag = instance(vectors)
-        _, source, target, m, inverse = arguments
-        source, target = builder.inttoptr(source, POINTER), builder.inttoptr(target, POINTER)
-        last = builder.mul(m, I64(2 * tag.size))
+    def get(at: ir.Value | int) -> Any:
+        return load(builder, tag.element, offset(builder, source, at), tag.size)
 
-        def get(at: ir.Value | int) -> Any:
-            return load(builder, tag.element, offset(builder, source, at), tag.size)
+    def put(value: Any, at: ir.Value) -> None:
+        store(builder, value, at, tag.size)
 
-        def put(value: Any, at: ir.Value) -> None:
-            store(builder, value, at, tag.size)
-
-        zero, first = ir.Constant(tag.element, 0.0), get(0)
-        with builder.if_else(builder.icmp_signed("!=", inverse, I64(0))) as (then, otherwise):
-            with then:
-                second = get(last)
-                put(builder.fadd(first, second), target)
-                put(builder.fsub(first, second), offset(builder, target, tag.size))
-            with otherwise:
-                second = get(tag.size)
-                total, difference = builder.fadd(first, second), builder.fsub(first, second)
-                put(builder.fadd(total, total), target)
-                put(zero, offset(builder, target, tag.size))
-                put(builder.fadd(difference, difference), offset(builder, target, last))
-                put(zero, offset(builder, offset(builder, target, last), tag.size))
-        return context.get_dummy_value()
-
-    return types.void(vectors, *(types.int64,) * 4), codegen
+    zero, first = ir.Constant(tag.element, 0.0), get(0)
+    with builder.if_else(builder.icmp_signed("!=", inverse, I64(0))) as (then, otherwise):
+        with then:
+            second = get(last)
+            put(builder.fadd(first, second), target)
+            put(builder.fsub(first, second), offset(builder, target, tag.size))
+        with otherwise:
+            second = get(tag.size)
+            total, difference = builder.fadd(first, second), builder.fsub(first, second)
+            put(builder.fadd(total, total), target)
+            put(zero, offset(builder, target, tag.size))
+            put(builder.fadd(difference, difference), offset(builder, target, last))
+            put(zero, offset(builder, offset(builder, target, last), tag.size))
 
 
 @subroutine
@@ -160,53 +146,38 @@ def _parts_at(a: Arithmetic, address: ir.Value, size: int) -> tuple[ir.Value, ir
     return at, offset(a.builder, at, size * a.lanes)
 
 
-@intrinsic
-def _mirrored_rows(typingctx, vectors, low, high, root, inverse):
+@emitted
+def _mirrored_rows(builder, tag: Class, low, high, root: Pointer, inverse) -> None:
     """The rows of a frequency and of its mirror, in place."""
-
-    def codegen(context, builder, signature, arguments):
-        tag = instance(vectors)
-        _, low, high, root, inverse = arguments
-        a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
-        root = builder.inttoptr(root, POINTER)
-        parts = [load(builder, tag.element, offset(builder, root, part * tag.size), tag.size) for part in range(2)]
-        places = [_parts_at(a, row, tag.size) for row in (low, high)]
-        x, y = (Complex(*[load(builder, kind, at, tag.size * tag.lanes) for at in pair]) for pair in places)
-        turn = _conjugate_if(builder, inverse, Complex(*[broadcast(builder, part, tag.lanes) for part in parts]))
-        for pair, values in zip(places, combine_mirrors(a, x, y, turn), strict=True):
-            for at, value in zip(pair, values, strict=True):
-                store(builder, value, at, tag.size * tag.lanes)
-        return context.get_dummy_value()
-
-    return types.void(vectors, *(types.int64,) * 4), codegen
+    a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
+    parts = [load(builder, tag.element, offset(builder, root, part * tag.size), tag.size) for part in range(2)]
+    places = [_parts_at(a, row, tag.size) for row in (low, high)]
+    x, y = (Complex(*[load(builder, kind, at, tag.size * tag.lanes) for at in pair]) for pair in places)
+    turn = _conjugate_if(builder, inverse, Complex(*[broadcast(builder, part, tag.lanes) for part in parts]))
+    for pair, values in zip(places, combine_mirrors(a, x, y, turn), strict=True):
+        for at, value in zip(pair, values, strict=True):
+            store(builder, value, at, tag.size * tag.lanes)
 
 
-@intrinsic
-def _end_rows(typingctx, vectors, low, high, inverse):
+@emitted
+def _end_rows(builder, tag: Class, low, high, inverse) -> None:
     """The rows of frequency 0 and, of real numbers, m, in place."""
-
-    def codegen(context, builder, signature, arguments):
-        tag = instance(vectors)
-        _, low, high, inverse = arguments
-        a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
-        align = tag.size * tag.lanes
-        (low, low_im), (high, high_im) = (_parts_at(a, row, tag.size) for row in (low, high))
-        first = load(builder, kind, low, align)
-        with builder.if_else(builder.icmp_signed("!=", inverse, I64(0))) as (then, otherwise):
-            with then:
-                second = load(builder, kind, high, align)
-                store(builder, a.plus(first, second), low, align)
-                store(builder, a.minus(first, second), low_im, align)
-            with otherwise:
-                second = load(builder, kind, low_im, align)
-                total, difference = a.plus(first, second), a.minus(first, second)
-                for at, value in ((low, a.plus(total, total)), (high, a.plus(difference, difference))):
-                    store(builder, value, at, align)
-                for at in (low_im, high_im):
-                    store(builder, zero(kind), at, align)
-        return context.get_dummy_value()
-
-    return types.void(vectors, *(types.int64,) * 3), codegen
+    a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
+    align = tag.size * tag.lanes
+    (low, low_im), (high, high_im) = (_parts_at(a, row, tag.size) for row in (low, high))
+    first = load(builder, kind, low, align)
+    with builder.if_else(builder.icmp_signed("!=", inverse, I64(0))) as (then, otherwise):
+        with then:
+            second = load(builder, kind, high, align)
+            store(builder, a.plus(first, second), low, align)
+            store(builder, a.minus(first, second), low_im, align)
+        with otherwise:
+            second = load(builder, kind, low_im, align)
+            total, difference = a.plus(first, second), a.minus(first, second)
+            for at, value in ((low, a.plus(total, total)), (high, a.plus(difference, difference))):
+                store(builder, value, at, align)
+            for at in (low_im, high_im):
+                store(builder, zero(kind), at, align)
 
 
 @subroutine

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from ..block.emit import I64, POINTER, loop, offset, opaque, prefetch, prefetch_to_write, store
 from ..block.tags import constant, field_class
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.emitted import Pointer, Type, Value, emitted, int64
+from ..runtime.jit import ir, subroutine
 from .butterflies import Complex
 from .codelets import vectors
 from .lengths import IN_REGISTERS, in_registers
@@ -61,110 +62,83 @@ class RealInverse(NamedTuple):
 _DIRECTIONS = {(each.inverse, each.real): each for each in (Forward, Inverse, RealForward, RealInverse)}
 
 
-@intrinsic
-def _scaled_roots(typingctx, leaf, job):
+@emitted
+def _scaled_roots(builder, leaf: Type, job: Value) -> int64:
     """The address of the roots times the scale."""
+    m = Matrix(builder, leaf, job, I64(0))
+    vectors = 2 * m.a * m.vectors_down
+    with builder.goto_entry_block():
+        place = builder.alloca(ir.ArrayType(ir.IntType(8), vectors * m.lanes * m.size))
+        place.align = 64
+    roots, to = builder.inttoptr(m.field["roots"], POINTER), builder.bitcast(place, POINTER)
+    scaled = builder.icmp_signed("!=", m.field["scale"], I64(ONE))
+    with builder.if_then(scaled):
+        scale = m.number(m.field["scale"])
 
-    def codegen(context, builder, signature, arguments):
-        leaf, job = signature.args[0], arguments[1]
-        m = Matrix(builder, leaf, job, I64(0))
-        vectors = 2 * m.a * m.vectors_down
-        with builder.goto_entry_block():
-            place = builder.alloca(ir.ArrayType(ir.IntType(8), vectors * m.lanes * m.size))
-            place.align = 64
-        roots, to = builder.inttoptr(m.field["roots"], POINTER), builder.bitcast(place, POINTER)
-        scaled = builder.icmp_signed("!=", m.field["scale"], I64(ONE))
-        with builder.if_then(scaled):
-            scale = m.number(m.field["scale"])
+        def multiply(index, _):
+            at = builder.mul(index, I64(m.lanes))
+            value = m.arithmetic.times(m.load(roots, at, m.lanes * m.size), scale)
+            store(builder, value, offset(builder, to, builder.mul(at, I64(m.size))), m.lanes * m.size)
+            return []
 
-            def multiply(index, _):
-                at = builder.mul(index, I64(m.lanes))
-                value = m.arithmetic.times(m.load(roots, at, m.lanes * m.size), scale)
-                store(builder, value, offset(builder, to, builder.mul(at, I64(m.size))), m.lanes * m.size)
-                return []
-
-            loop(builder, I64(vectors), [], multiply)
-        return builder.select(scaled, builder.ptrtoint(to, I64), m.field["roots"])
-
-    return types.int64(leaf, job), codegen
+        loop(builder, I64(vectors), [], multiply)
+    return builder.select(scaled, builder.ptrtoint(to, I64), m.field["roots"])
 
 
-@intrinsic
-def _in_registers(typingctx, leaf, job, roots, first):
+@emitted
+def _in_registers(builder, leaf: Type, job: Value, roots, first) -> None:
     """Transform as many as share vectors, from the first on."""
-
-    def codegen(context, builder, signature, arguments):
-        _, job, roots, first = arguments
-        m = Matrix(builder, signature.args[0], job, roots)
-        groups, columns = m.groups(first), list[Complex]()
-        m.ask(prefetch, m.transforms("source", builder.add(first, I64(m.share))), I64(0), 1)
-        for vector in range(m.vectors_down):
-            rows = [row for group in groups for row in m.down(group, I64(vector))]
-            columns += m.in_order(m.lines(rows), len(columns))
-        m.across(columns, m.transforms("target", first), I64(0))
-        return context.get_dummy_value()
-
-    return types.void(leaf, job, types.int64, types.int64), codegen
+    m = Matrix(builder, leaf, job, roots)
+    groups, columns = m.groups(first), list[Complex]()
+    m.ask(prefetch, m.transforms("source", builder.add(first, I64(m.share))), I64(0), 1)
+    for vector in range(m.vectors_down):
+        rows = [row for group in groups for row in m.down(group, I64(vector))]
+        columns += m.in_order(m.lines(rows), len(columns))
+    m.across(columns, m.transforms("target", first), I64(0))
 
 
-@intrinsic
-def _matrix_on_stack(typingctx, leaf):
+@emitted
+def _matrix_on_stack(builder, leaf: Type) -> int64:
     """The address of memory for the matrices that share vectors: [vector of rows][column][part][lane]."""
-
-    def codegen(context, builder, signature, arguments):
-        rows, columns = matrix_of(leaf)
-        width, lanes, size = _width(leaf), field_class(leaf, "vectors").lanes, field_class(leaf, "vectors").size
-        lines = rows * sharing_of(leaf) // lanes * -(-columns // width) * width
-        with builder.goto_entry_block():
-            place = builder.alloca(ir.ArrayType(ir.IntType(8), 2 * lines * lanes * size))
-            place.align = 64
-        return builder.ptrtoint(place, I64)
-
-    return types.int64(leaf), codegen
+    rows, columns = matrix_of(leaf)
+    width, lanes, size = _width(leaf), field_class(leaf, "vectors").lanes, field_class(leaf, "vectors").size
+    lines = rows * sharing_of(leaf) // lanes * -(-columns // width) * width
+    with builder.goto_entry_block():
+        place = builder.alloca(ir.ArrayType(ir.IntType(8), 2 * lines * lanes * size))
+        place.align = 64
+    return builder.ptrtoint(place, I64)
 
 
-@intrinsic
-def _columns(typingctx, leaf, job, roots, index, vector, memory):
+@emitted
+def _columns(builder, leaf: Type, job: Value, roots, index, vector, memory: Pointer) -> None:
     """A vector of columns of the matrices, to memory; halves of vectors are yet to change places."""
-
-    def codegen(context, builder, signature, arguments):
-        _, job, roots, index, vector, memory = arguments
-        m = Matrix(builder, signature.args[0], job, roots)
-        following = m.transforms("source", builder.add(index, I64(m.share)))
-        m.ask(prefetch, following, vector, m.vectors_down + m.vectors_across)
-        m.ask(prefetch_to_write, m.transforms("target", index), vector, m.vectors_down)
-        rows = [row for group in m.groups(index) for row in m.down(group, vector)]
-        to = offset(builder, builder.inttoptr(memory, POINTER), builder.mul(vector, I64(m.width * m.line)))
-        for block in range(len(rows) // m.width):
-            for line, value in enumerate(m.lines(rows[block * m.width : (block + 1) * m.width], m.squares)):
-                for part in range(2):
-                    at = (block * m.filled + line) * m.line + part * m.line // 2
-                    store(builder, value[part], offset(builder, to, at), m.line // 2)
-        return context.get_dummy_value()
-
-    return types.void(leaf, job, *(types.int64,) * 4), codegen
+    m = Matrix(builder, leaf, job, roots)
+    following = m.transforms("source", builder.add(index, I64(m.share)))
+    m.ask(prefetch, following, vector, m.vectors_down + m.vectors_across)
+    m.ask(prefetch_to_write, m.transforms("target", index), vector, m.vectors_down)
+    rows = [row for group in m.groups(index) for row in m.down(group, vector)]
+    to = offset(builder, memory, builder.mul(vector, I64(m.width * m.line)))
+    for block in range(len(rows) // m.width):
+        for line, value in enumerate(m.lines(rows[block * m.width : (block + 1) * m.width], m.squares)):
+            for part in range(2):
+                at = (block * m.filled + line) * m.line + part * m.line // 2
+                store(builder, value[part], offset(builder, to, at), m.line // 2)
 
 
-@intrinsic
-def _rows(typingctx, leaf, job, roots, index, first, memory):
+@emitted
+def _rows(builder, leaf: Type, job: Value, roots, index, first, memory) -> None:
     """A vector of rows of the matrices, from memory."""
-
-    def codegen(context, builder, signature, arguments):
-        _, job, roots, index, first, memory = arguments
-        m = Matrix(builder, signature.args[0], job, roots)
-        # Unknown to LLVM, which would keep what is in memory in registers where all loops are of one turn.
-        memory = builder.inttoptr(opaque(builder, memory), POINTER)
-        part = builder.add(builder.udiv(first, I64(m.width)), I64(m.vectors_down))
-        following = m.transforms("source", builder.add(index, I64(m.share)))
-        m.ask(prefetch, following, part, m.vectors_down + m.vectors_across)
-        at, columns = offset(builder, memory, builder.mul(first, I64(m.filled * m.line // m.width))), list[Complex]()
-        for column in range(0, m.b, m.width):
-            square = offset(builder, at, column * m.line)
-            columns += m.in_order([m.line_at(square, line) for line in range(m.width)], column)
-        m.across(columns, m.transforms("target", index), first)
-        return context.get_dummy_value()
-
-    return types.void(leaf, job, *(types.int64,) * 4), codegen
+    m = Matrix(builder, leaf, job, roots)
+    # Unknown to LLVM, which would keep what is in memory in registers where all loops are of one turn.
+    memory = builder.inttoptr(opaque(builder, memory), POINTER)
+    part = builder.add(builder.udiv(first, I64(m.width)), I64(m.vectors_down))
+    following = m.transforms("source", builder.add(index, I64(m.share)))
+    m.ask(prefetch, following, part, m.vectors_down + m.vectors_across)
+    at, columns = offset(builder, memory, builder.mul(first, I64(m.filled * m.line // m.width))), list[Complex]()
+    for column in range(0, m.b, m.width):
+        square = offset(builder, at, column * m.line)
+        columns += m.in_order([m.line_at(square, line) for line in range(m.width)], column)
+    m.across(columns, m.transforms("target", index), first)
 
 
 @subroutine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from ..block.emit import POINTER, prefetch_to_write
-from ..runtime.jit import intrinsic, types
+from ..runtime.emitted import emitted
 
 Fields = namedtuple(
     "Fields",
@@ -26,15 +26,10 @@ FORWARD, HALVED = 1, 2
 ONE = 0x3FF0000000000000  # the bits of 1.0
 
 
-@intrinsic
-def ask_to_write(typingctx, address):
+@emitted
+def ask_to_write(builder, address) -> None:
     """Ask for a cache line that is written soon."""
-
-    def codegen(context, builder, signature, arguments):
-        prefetch_to_write(builder, builder.inttoptr(arguments[0], POINTER))
-        return context.get_dummy_value()
-
-    return types.void(types.int64), codegen
+    prefetch_to_write(builder, builder.inttoptr(address, POINTER))
 
 
 Job = namedtuple(

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from ..block.emit import I64, POINTER, offset, prefetch_to_l2, prefetch_to_write, splat, store
 from ..block.tags import constant, field_class
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.emitted import Fields, Pointer, Type, emitted
+from ..runtime.jit import ir, subroutine
 from .butterflies import Complex
 from .codelets import radix, vectors
 from .complex_vectors import Address, Vectors
@@ -35,37 +36,28 @@ result_apart: where the transforms will be written, and bytes between them. ahea
 read next."""
 
 
-@intrinsic
-def _columns(typingctx, leaf, job, first, roots, target):
+@emitted
+def _columns(builder, leaf: Type, job: Fields, first, roots: Pointer, target: Pointer) -> None:
     """A vector of columns, from `first` on, to split rows."""
-
-    def codegen(context, builder, signature, arguments):
-        tag, a = field_class(leaf, "vectors"), field_class(leaf, "rows").radix
-        _, job, first, roots, target = arguments
-        field = {name: builder.extract_value(job, place) for place, name in enumerate(WideArguments._fields)}
-        m, share, members = Vectors(builder, tag), sharing_of(leaf), min(sharing_of(leaf), 2)
-        sign = m.number(field["sign"])
-        roots, target = builder.inttoptr(roots, POINTER), builder.inttoptr(target, POINTER)
-        numbers = [builder.add(first, builder.mul(field["columns"], I64(row))) for row in range(a)]
-        sources, masks = _sources(m, leaf, field, numbers), None
-        if field_class(leaf, "reach") is Part:
-            masks = m.masks(builder.sub(field["columns"], first))
-            masks = masks if members == 1 else [masks[0]] * 2  # each of two has half a vector
-        lines: list[Complex] = []
-        padding = [Complex(splat(tag.element, 0.0, tag.lanes), splat(tag.element, 0.0, tag.lanes))]
-        for at in range(0, share, members):
-            rows = [_row(m, sources[at : at + members], number, masks) for number in numbers]
-            lines += _transform_and_twiddle(
-                m, [Complex(row.re, m.arithmetic.times(row.im, sign)) for row in rows], roots
-            )
-            lines += padding * (tag.lanes // share - a)
-        row = 2 * tag.lanes * tag.size
-        for place, value in enumerate(m.turn(lines, members)):
-            for part in range(2):
-                store(builder, value[part], offset(builder, target, place * row + part * row // 2), row // 2)
-        return context.get_dummy_value()
-
-    return types.void(leaf, job, types.int64, types.int64, types.int64), codegen
+    tag, a = field_class(leaf, "vectors"), field_class(leaf, "rows").radix
+    field = job._asdict()
+    m, share, members = Vectors(builder, tag), sharing_of(leaf), min(sharing_of(leaf), 2)
+    sign = m.number(field["sign"])
+    numbers = [builder.add(first, builder.mul(field["columns"], I64(row))) for row in range(a)]
+    sources, masks = _sources(m, leaf, field, numbers), None
+    if field_class(leaf, "reach") is Part:
+        masks = m.masks(builder.sub(field["columns"], first))
+        masks = masks if members == 1 else [masks[0]] * 2  # each of two has half a vector
+    lines: list[Complex] = []
+    padding = [Complex(splat(tag.element, 0.0, tag.lanes), splat(tag.element, 0.0, tag.lanes))]
+    for at in range(0, share, members):
+        rows = [_row(m, sources[at : at + members], number, masks) for number in numbers]
+        lines += _transform_and_twiddle(m, [Complex(row.re, m.arithmetic.times(row.im, sign)) for row in rows], roots)
+        lines += padding * (tag.lanes // share - a)
+    row = 2 * tag.lanes * tag.size
+    for place, value in enumerate(m.turn(lines, members)):
+        for part in range(2):
+            store(builder, value[part], offset(builder, target, place * row + part * row // 2), row // 2)
 
 
 def _sources(m: Vectors, leaf: Any, field: dict[str, ir.Value], numbers: list[ir.Value]) -> list[Address]:

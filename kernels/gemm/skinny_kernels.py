@@ -15,7 +15,8 @@ from ..block.conversions import convert_lanes, in_two_bf16
 from ..block.microkernels import Rows
 from ..block.sources import Float32, Float64
 from ..block.tags import field_class
-from ..runtime.jit import cgutils, intrinsic, ir, types
+from ..runtime.emitted import Fields, Pointer, Type, boolean, emitted
+from ..runtime.jit import ir
 
 
 class One(NamedTuple):
@@ -172,164 +173,144 @@ def _of_width(builder: ir.IRBuilder, several: ir.Value, width: int, emit: Callab
             emit(1, False)
 
 
-@intrinsic
-def fill_strip(typingctx, leaf, several, depth, b, by_k, by_column, columns, strip):
+@emitted
+def fill_strip(
+    builder, leaf: Type, several: boolean, depth, b: Pointer, by_k, by_column, columns, strip: Pointer
+) -> None:
     """Write `depth` places of one (possibly partial) vector of columns, or of `several` whole ones, to a strip. The
     columns are neighbours in the matrix, or lie `by_column` bytes apart and are transposed."""
+    how = _Vectors(builder, leaf)
 
-    def codegen(context, builder, signature, arguments):
-        several, depth, b, by_k, by_column, columns, strip = arguments[1:]
-        b, strip = (builder.inttoptr(x, e.POINTER) for x in (b, strip))
-        how = _Vectors(builder, leaf)
+    def put(value: ir.Value, places: list[ir.Value]) -> None:
+        for part, at in zip(how.in_parts(value), places, strict=True):
+            e.store(builder, part, at, e.LINE)
 
-        def put(value: ir.Value, places: list[ir.Value]) -> None:
-            for part, at in zip(how.in_parts(value), places, strict=True):
-                e.store(builder, part, at, e.LINE)
+    def across(width: int) -> None:
+        mask = how.first(columns)
 
-        def across(width: int) -> None:
-            mask = how.first(columns)
+        def place(index: ir.Value, _: list) -> list:
+            start = e.offset(builder, b, builder.mul(index, by_k))
+            for number, places in enumerate(how.in_strip(strip, width, index)):
+                at = e.offset(builder, start, builder.mul(by_column, e.I64(how.lanes * number)))
+                put(how.matrix.read(at, None, mask), places)
+            return []
 
-            def place(index: ir.Value, _: list) -> list:
-                start = e.offset(builder, b, builder.mul(index, by_k))
-                for number, places in enumerate(how.in_strip(strip, width, index)):
-                    at = e.offset(builder, start, builder.mul(by_column, e.I64(how.lanes * number)))
-                    put(how.matrix.read(at, None, mask), places)
-                return []
+        e.loop(builder, depth, [], place)
 
-            e.loop(builder, depth, [], place)
+    def transpose_lanes(width: int) -> None:
+        def square(index: ir.Value, _: list) -> list:
+            first = builder.mul(index, e.I64(how.lanes))
+            start, left = e.offset(builder, b, builder.mul(first, by_k)), builder.sub(depth, first)
+            mask = how.first(left)
+            for number in range(width):
+                lines = range(number * how.lanes, (number + 1) * how.lanes)
+                values = []
+                for line in lines:
+                    there = builder.select(builder.icmp_signed("<", e.I64(line), columns), mask, e.zero(mask.type))
+                    at = e.offset(builder, start, builder.mul(by_column, e.I64(line)))
+                    values.append(how.matrix.read(at, None, there))
+                for place, value in enumerate(e.transpose(builder, values)):
+                    with builder.if_then(builder.icmp_signed("<", e.I64(place), left), likely=True):
+                        put(value, how.in_strip(strip, width, builder.add(first, e.I64(place)))[number])
+            return []
 
-        def transpose_lanes(width: int) -> None:
-            def square(index: ir.Value, _: list) -> list:
-                first = builder.mul(index, e.I64(how.lanes))
-                start, left = e.offset(builder, b, builder.mul(first, by_k)), builder.sub(depth, first)
-                mask = how.first(left)
-                for number in range(width):
-                    lines = range(number * how.lanes, (number + 1) * how.lanes)
-                    values = []
-                    for line in lines:
-                        there = builder.select(builder.icmp_signed("<", e.I64(line), columns), mask, e.zero(mask.type))
-                        at = e.offset(builder, start, builder.mul(by_column, e.I64(line)))
-                        values.append(how.matrix.read(at, None, there))
-                    for place, value in enumerate(e.transpose(builder, values)):
-                        with builder.if_then(builder.icmp_signed("<", e.I64(place), left), likely=True):
-                            put(value, how.in_strip(strip, width, builder.add(first, e.I64(place)))[number])
-                return []
+        e.loop(builder, builder.sdiv(builder.add(depth, e.I64(how.lanes - 1)), e.I64(how.lanes)), [], square)
 
-            e.loop(builder, builder.sdiv(builder.add(depth, e.I64(how.lanes - 1)), e.I64(how.lanes)), [], square)
-
-        emit = transpose_lanes if leaf.instance_class.turns else across
-        _of_width(builder, several, how.rows.vectors, lambda width, _: emit(width))
-        return context.get_dummy_value()
-
-    return types.void(leaf, types.boolean, *[types.int64] * 6), codegen
+    emit = transpose_lanes if leaf.instance_class.turns else across
+    _of_width(builder, several, how.rows.vectors, lambda width, _: emit(width))
 
 
-@intrinsic
-def add_rows(typingctx, leaf, several, rows, depth, a, b, step, ahead, half, totals, columns):
+@emitted
+def add_rows(
+    builder, leaf: Type, several: boolean, rows, depth, a: Fields, b: Pointer, step, ahead: Pointer, half,
+    totals: Fields, columns,
+) -> None:  # fmt: skip
     """totals[r] += the sum over `depth` of a[r, q] * b[q], for `rows` rows, at most those that are multiplied at a
     time, and one (possibly partial) vector of columns, or `several` whole ones. a is an address with the bytes from row
     to row and from part to part, totals one with those from row to row. b is a strip where the leaf has one.
     From `ahead` on in steps of `step` bytes, which lie between rows of b unless it is a strip, the matrix is
     prefetched: of a strip the first or the second `half` of each step."""
+    (a, a_row, a_part), (totals, totals_row) = a, totals
+    a, totals = (builder.inttoptr(x, e.POINTER) for x in (a, totals))
+    how = _Vectors(builder, leaf)
+    size, bytes_of_b, strip = how.number.size, how.lanes * how.element.size, how.rows.strip
+    turns = leaf.instance_class.turns
 
-    def codegen(context, builder, signature, arguments):
-        several, rows, depth, a, b, step, ahead, half, totals, columns = arguments[1:]
-        (a, a_row, a_part), (totals, totals_row) = (cgutils.unpack_tuple(builder, each) for each in (a, totals))
-        a, b, ahead, totals = (builder.inttoptr(x, e.POINTER) for x in (a, b, ahead, totals))
-        how = _Vectors(builder, leaf)
-        size, bytes_of_b, strip = how.number.size, how.lanes * how.element.size, how.rows.strip
-        turns = leaf.instance_class.turns
+    def emit(width: int, whole: bool) -> None:
+        of_a, mask = how.factors(rows, a_row, a_part), how.all if whole else how.first(columns)
+        asked = how.element.size * how.rows.places if turns else width * bytes_of_b
+        lines = -(-asked // (2 * e.LINE if strip else e.LINE))
+        soon = e.offset(builder, ahead, builder.mul(half, e.I64(lines * e.LINE)))
+        last = e.I64(width * how.lanes - 1)
 
-        def emit(width: int, whole: bool) -> None:
-            of_a, mask = how.factors(rows, a_row, a_part), how.all if whole else how.first(columns)
-            asked = how.element.size * how.rows.places if turns else width * bytes_of_b
-            lines = -(-asked // (2 * e.LINE if strip else e.LINE))
-            soon = e.offset(builder, ahead, builder.mul(half, e.I64(lines * e.LINE)))
-            last = e.I64(width * how.lanes - 1)
+        def place(index: ir.Value, sums: list) -> list:
+            after = []
+            if strip:
+                of_b = how.strip_parts(b, width, index)
+            else:
+                at = e.offset(builder, b, builder.mul(index, step))
+                of_b = [how.read(e.offset(builder, at, bytes_of_b * number), mask) for number in range(width)]
+            if how.rows.asks:
+                line = builder.select(builder.icmp_signed("<", index, last), index, last) if turns else index
+                e.prefetch_to_l2(builder, e.offset(builder, soon, builder.mul(line, step)), lines)
+            start = e.offset(builder, a, builder.mul(index, e.I64(size)))
+            for row, starts in enumerate(of_a):
+                factors = [e.load(builder, how.number.stored, e.offset(builder, start, by), size) for by in starts]
+                factors = [e.broadcast(builder, factor, how.lanes) for factor in factors]
+                for number, parts in enumerate(of_b):
+                    after.append(how.with_products(sums[row * width + number], factors, parts))
+            return after
 
-            def place(index: ir.Value, sums: list) -> list:
-                after = []
-                if strip:
-                    of_b = how.strip_parts(b, width, index)
-                else:
-                    at = e.offset(builder, b, builder.mul(index, step))
-                    of_b = [how.read(e.offset(builder, at, bytes_of_b * number), mask) for number in range(width)]
-                if how.rows.asks:
-                    line = builder.select(builder.icmp_signed("<", index, last), index, last) if turns else index
-                    e.prefetch_to_l2(builder, e.offset(builder, soon, builder.mul(line, step)), lines)
-                start = e.offset(builder, a, builder.mul(index, e.I64(size)))
-                for row, starts in enumerate(of_a):
-                    factors = [e.load(builder, how.number.stored, e.offset(builder, start, by), size) for by in starts]
-                    factors = [e.broadcast(builder, factor, how.lanes) for factor in factors]
-                    for number, parts in enumerate(of_b):
-                        after.append(how.with_products(sums[row * width + number], factors, parts))
-                return after
+        sums = e.loop(builder, depth, [e.zero(how.kind)] * (how.rows.height * width), place)
 
-            sums = e.loop(builder, depth, [e.zero(how.kind)] * (how.rows.height * width), place)
+        def add(row: int) -> None:
+            for number in range(width):
+                at = e.offset(builder, e.offset(builder, totals, builder.mul(totals_row, e.I64(row))), e.LINE * number)
+                how.sums.write(builder.fadd(how.sums.read(at, None, mask), sums[row * width + number]), at, mask)
 
-            def add(row: int) -> None:
-                for number in range(width):
-                    at = e.offset(
-                        builder, e.offset(builder, totals, builder.mul(totals_row, e.I64(row))), e.LINE * number
-                    )
-                    how.sums.write(builder.fadd(how.sums.read(at, None, mask), sums[row * width + number]), at, mask)
+        how.rows_of(rows, add)
 
-            how.rows_of(rows, add)
-
-        _of_width(builder, several, how.rows.vectors, emit)
-        return context.get_dummy_value()
-
-    integer, of_a, of_totals = types.int64, types.UniTuple(types.int64, 3), types.UniTuple(types.int64, 2)
-    return types.void(leaf, types.boolean, integer, integer, of_a, *[integer] * 4, of_totals, integer), codegen
+    _of_width(builder, several, how.rows.vectors, emit)
 
 
-@intrinsic
-def sum_rows(typingctx, leaf, several, rows, depth, a, b, b_line, totals):
+@emitted
+def sum_rows(builder, leaf: Type, several: boolean, rows, depth, a: Fields, b: Pointer, b_line, totals: Fields) -> None:
     """totals[r, c] += the sum over `depth` of a[r] * b[c], for `rows` rows, at most those that are multiplied at a
     time, and one line of the matrix or `several`. a is an address with the bytes from row to row and from part to part,
     totals one with those from row to row and from column to column."""
+    (a, a_row, a_part), (totals, totals_row, totals_column) = a, totals
+    a, totals = (builder.inttoptr(x, e.POINTER) for x in (a, totals))
+    how = _Vectors(builder, leaf)
+    size = how.number.size
 
-    def codegen(context, builder, signature, arguments):
-        several, rows, depth, a, b, b_line, totals = arguments[1:]
-        (a, a_row, a_part), (totals, totals_row, totals_column) = (
-            cgutils.unpack_tuple(builder, each) for each in (a, totals)
-        )
-        a, b, totals = (builder.inttoptr(x, e.POINTER) for x in (a, b, totals))
-        how = _Vectors(builder, leaf)
-        size = how.number.size
+    def emit(width: int, _: bool) -> None:
+        of_a = how.factors(rows, a_row, a_part)
+        of_b = [e.offset(builder, b, builder.mul(b_line, e.I64(line))) for line in range(width)]
 
-        def emit(width: int, _: bool) -> None:
-            of_a = how.factors(rows, a_row, a_part)
-            of_b = [e.offset(builder, b, builder.mul(b_line, e.I64(line))) for line in range(width)]
+        def piece(index: ir.Value, mask: ir.Value, sums: list) -> list:
+            first, after = builder.mul(index, e.I64(how.lanes * how.element.size)), []
+            values = [how.read(e.offset(builder, at, first), mask) for at in of_b]
+            start = e.offset(builder, a, builder.shl(index, e.I64(6)))
+            for row, starts in enumerate(of_a):
+                factors = [how.sums.read(e.offset(builder, start, by), None, mask) for by in starts]
+                for line, parts in enumerate(values):
+                    after.append(how.with_products(sums[row * width + line], factors, parts))
+            return after
 
-            def piece(index: ir.Value, mask: ir.Value, sums: list) -> list:
-                first, after = builder.mul(index, e.I64(how.lanes * how.element.size)), []
-                values = [how.read(e.offset(builder, at, first), mask) for at in of_b]
-                start = e.offset(builder, a, builder.shl(index, e.I64(6)))
-                for row, starts in enumerate(of_a):
-                    factors = [how.sums.read(e.offset(builder, start, by), None, mask) for by in starts]
-                    for line, parts in enumerate(values):
-                        after.append(how.with_products(sums[row * width + line], factors, parts))
-                return after
+        sums = _pieces(builder, how, depth, [e.zero(how.kind)] * (how.rows.height * width), piece)
+        found = [_totals(builder, sums[first : first + how.lanes]) for first in range(0, len(sums), how.lanes)]
 
-            sums = _pieces(builder, how, depth, [e.zero(how.kind)] * (how.rows.height * width), piece)
-            found = [_totals(builder, sums[first : first + how.lanes]) for first in range(0, len(sums), how.lanes)]
+        def add(row: int) -> None:
+            start = e.offset(builder, totals, builder.mul(totals_row, e.I64(row)))
+            for line in range(width):
+                at = e.offset(builder, start, builder.mul(totals_column, e.I64(line)))
+                vector_of, lane = divmod(row * width + line, how.lanes)
+                total = builder.extract_element(found[vector_of], e.I32(lane))
+                e.store(builder, builder.fadd(e.load(builder, how.number.stored, at, size), total), at, size)
 
-            def add(row: int) -> None:
-                start = e.offset(builder, totals, builder.mul(totals_row, e.I64(row)))
-                for line in range(width):
-                    at = e.offset(builder, start, builder.mul(totals_column, e.I64(line)))
-                    vector_of, lane = divmod(row * width + line, how.lanes)
-                    total = builder.extract_element(found[vector_of], e.I32(lane))
-                    e.store(builder, builder.fadd(e.load(builder, how.number.stored, at, size), total), at, size)
+        how.rows_of(rows, add)
 
-            how.rows_of(rows, add)
-
-        _of_width(builder, several, how.rows.lines, emit)
-        return context.get_dummy_value()
-
-    integer, place = types.int64, types.UniTuple(types.int64, 3)
-    return types.void(leaf, types.boolean, integer, integer, place, integer, integer, place), codegen
+    _of_width(builder, several, how.rows.lines, emit)
 
 
 def _totals(builder: ir.IRBuilder, values: list[ir.Value]) -> ir.Value:

@@ -10,7 +10,8 @@ from collections import namedtuple
 from typing import NamedTuple
 
 from ..block.emit import I32, I64, POINTER, call, load, offset, splat, store, vector
-from ..runtime.jit import intrinsic, njit, subroutine, types
+from ..runtime.emitted import emitted, int64
+from ..runtime.jit import njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.raw_memory import get
 
@@ -42,50 +43,36 @@ class InARow(NamedTuple):
 SegmentArguments = namedtuple("SegmentArguments", "job a b c count workspace")
 
 
-@intrinsic
-def _write(typingctx, address, first, second, third):
+@emitted
+def _write(builder, address, first, second, third) -> None:
     """Three int64 in a row."""
-
-    def codegen(context, builder, signature, arguments):
-        at = builder.inttoptr(arguments[0], I64.as_pointer())
-        for index, value in enumerate(arguments[1:]):
-            builder.store(value, builder.gep(at, [I64(index)]))
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 4), codegen
+    at = builder.inttoptr(address, I64.as_pointer())
+    for index, value in enumerate((first, second, third)):
+        builder.store(value, builder.gep(at, [I64(index)]))
 
 
 def _limits_at(builder, address) -> list:
     return [offset(builder, builder.inttoptr(address, POINTER), 64 * line) for line in range(4)]
 
 
-@intrinsic
-def reset(typingctx, limits):
+@emitted
+def reset(builder, limits) -> None:
     """Nothing was found so far."""
-
-    def codegen(context, builder, signature, arguments):
-        for line, at in enumerate(_limits_at(builder, arguments[0])):
-            store(builder, splat(I32, 0 if line % 2 else 0xFFFFFFFF), at, 64)
-        return context.get_dummy_value()
-
-    return types.void(types.int64), codegen
+    for line, at in enumerate(_limits_at(builder, limits)):
+        store(builder, splat(I32, 0 if line % 2 else 0xFFFFFFFF), at, 64)
 
 
-@intrinsic
-def extraordinary(typingctx, limits):
+@emitted
+def extraordinary(builder, limits) -> int64:
     """1 if magnitudes were found that need a check, else 0."""
-
-    def codegen(context, builder, signature, arguments):
-        least_a, greatest_a, least_b, greatest_b = (
-            load(builder, vector(I32), at, 64) for at in _limits_at(builder, arguments[0])
-        )
-        least = call(builder, "llvm.umin.v16i32", vector(I32), least_a, least_b)
-        greatest = call(builder, "llvm.umax.v16i32", vector(I32), greatest_a, greatest_b)
-        low = builder.icmp_unsigned("<", call(builder, "llvm.vector.reduce.umin.v16i32", I32, least), I32(_LEAST - 1))
-        top = call(builder, "llvm.vector.reduce.umax.v16i32", I32, greatest)
-        return builder.zext(builder.or_(low, builder.icmp_unsigned(">", top, I32(_GREATEST))), I64)
-
-    return types.int64(types.int64), codegen
+    least_a, greatest_a, least_b, greatest_b = (
+        load(builder, vector(I32), at, 64) for at in _limits_at(builder, limits)
+    )
+    least = call(builder, "llvm.umin.v16i32", vector(I32), least_a, least_b)
+    greatest = call(builder, "llvm.umax.v16i32", vector(I32), greatest_a, greatest_b)
+    low = builder.icmp_unsigned("<", call(builder, "llvm.vector.reduce.umin.v16i32", I32, least), I32(_LEAST - 1))
+    top = call(builder, "llvm.vector.reduce.umax.v16i32", I32, greatest)
+    return builder.zext(builder.or_(low, builder.icmp_unsigned(">", top, I32(_GREATEST))), I64)
 
 
 @subroutine

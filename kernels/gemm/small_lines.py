@@ -10,11 +10,12 @@ from collections import namedtuple
 from typing import NamedTuple
 
 from ..block.conversions import convert_lanes
-from ..block.emit import F64, I32, I64, POINTER, loop_of_any, offset, store, vector
+from ..block.emit import F64, I32, I64, loop_of_any, offset, store, vector
 from ..block.packing import factors_in_two, updated_limits, widened_range
 from ..block.sources import Reader
 from ..block.tags import field_class
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.emitted import Pointer, Type, emitted
+from ..runtime.jit import ir, subroutine, types
 
 
 class InTurn(NamedTuple):
@@ -81,47 +82,40 @@ class _Line:
         store(self.builder, value, offset(self.builder, at, further), self.size)
 
 
-@intrinsic
-def _convert_line(typingctx, leaf, at, stride, length, target, apart, limits):
+@emitted
+def _convert_line(builder, leaf: Type, at: Pointer, stride, length, target: Pointer, apart, limits_at: Pointer) -> None:
     """Convert `length` values along one line. Whole vectors of neighbours are read without a mask."""
     source, conversion = leaf.types[leaf.fields.index("source")], field_class(leaf, "conversion")
     unit, in_two = field_class(source, "spacing").unit, conversion.vector_parts == 2
+    line = _Line(builder, leaf, at, stride, target, apart)
+    lanes = line.lanes
 
-    def codegen(context, builder, signature, arguments):
-        _, at, stride, length, target, apart, limits_at = arguments
-        at, target, limits_at = (builder.inttoptr(each, POINTER) for each in (at, target, limits_at))
-        line = _Line(builder, leaf, at, stride, target, apart)
-        lanes = line.lanes
+    def several(count: int, first: ir.Value, turns: ir.Value, limits: list) -> tuple[ir.Value, list]:
+        """So many turns of `count` vectors: the next vector, and the limits."""
 
-        def several(count: int, first: ir.Value, turns: ir.Value, limits: list) -> tuple[ir.Value, list]:
-            """So many turns of `count` vectors: the next vector, and the limits."""
+        def one(index: ir.Value, limits: list) -> list:
+            return line.some(builder.add(first, builder.mul(index, I64(count))), count, None, limits)
 
-            def one(index: ir.Value, limits: list) -> list:
-                return line.some(builder.add(first, builder.mul(index, I64(count))), count, None, limits)
+        limits = loop_of_any(builder, turns, limits, one)
+        return builder.add(first, builder.mul(turns, I64(count))), limits
 
-            limits = loop_of_any(builder, turns, limits, one)
-            return builder.add(first, builder.mul(turns, I64(count))), limits
+    def all_of_it(limits: list) -> list:
+        done, whole = I64(0), builder.sdiv(length, I64(lanes))
+        if unit:
+            done, limits = several(_AT_ONCE, done, builder.sdiv(whole, I64(_AT_ONCE)), limits)
+            done, limits = several(1, done, builder.sub(whole, done), limits)
 
-        def all_of_it(limits: list) -> list:
-            done, whole = I64(0), builder.sdiv(length, I64(lanes))
-            if unit:
-                done, limits = several(_AT_ONCE, done, builder.sdiv(whole, I64(_AT_ONCE)), limits)
-                done, limits = several(1, done, builder.sub(whole, done), limits)
+        def convert_masked(index: ir.Value, limits: list) -> list:
+            first = builder.add(done, index)
+            return line.some(first, 1, builder.sub(length, builder.mul(first, I64(lanes))), limits)
 
-            def convert_masked(index: ir.Value, limits: list) -> list:
-                first = builder.add(done, index)
-                return line.some(first, 1, builder.sub(length, builder.mul(first, I64(lanes))), limits)
+        rest = builder.sub(builder.sdiv(builder.add(length, I64(lanes - 1)), I64(lanes)), done)
+        return loop_of_any(builder, rest, limits, convert_masked)
 
-            rest = builder.sub(builder.sdiv(builder.add(length, I64(lanes - 1)), I64(lanes)), done)
-            return loop_of_any(builder, rest, limits, convert_masked)
-
-        if in_two:
-            updated_limits(builder, limits_at, all_of_it)
-        else:
-            all_of_it([])
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 6), codegen
+    if in_two:
+        updated_limits(builder, limits_at, all_of_it)
+    else:
+        all_of_it([])
 
 
 @subroutine

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from ..block import emit as e
 from ..block.packing import PAIRS, cut_parts, interleaved_parts, parts_of
 from ..block.tags import field_class
-from ..runtime.jit import intrinsic, ir, types
+from ..runtime.emitted import Constant, Pointer, Type, emitted
+from ..runtime.jit import ir, types
 
 
 class Exactly(NamedTuple):
@@ -165,97 +166,90 @@ class _Lines:
             e.store(builder, found, e.offset(builder, at, e.LINE * line), e.LINE)
 
 
-@intrinsic(prefer_literal=True)
-def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits, ahead):  # noqa: C901 (one block)
+@emitted
+def to_tiles(  # noqa: C901
+    builder, leaf: Type, operand: Constant, at: Pointer, stride, lines, depth, target: Pointer, limits_at: Pointer,
+    ahead,
+) -> None:  # fmt: skip
     """Write an operand (literally "a" or "b") as tiles: by steps along K, in each by 16 lines, each with its parts.
 
     `lines` and `depth` are its sizes, `stride` the bytes between contiguous lines, `ahead` those to the next operand.
     """
-    along_k = field_class(leaf, f"order_{operand.literal_value}").along_k
-    wanted_along_k = operand.literal_value == "a"
+    along_k = field_class(leaf, f"order_{operand}").along_k
+    wanted_along_k = operand == "a"
+    how = _Lines(builder, leaf)
+    size, parts = how.element.size, how.parts
+    unrolled = 16 if parts == 1 else 1  # of two and three parts 16 lines at once take a fifth to two fifths longer
+    groups = builder.ashr(builder.add(lines, e.I64(15)), e.I64(4))
+    steps = builder.ashr(builder.add(depth, e.I64(31)), e.I64(5))
 
-    def codegen(context, builder, signature, arguments):  # noqa: C901
-        _, _, at, stride, lines, depth, target, limits_at, ahead = arguments
-        at, target, limits_at = (builder.inttoptr(x, e.POINTER) for x in (at, target, limits_at))
-        how = _Lines(builder, leaf)
-        size, parts = how.element.size, how.parts
-        unrolled = 16 if parts == 1 else 1  # of two and three parts 16 lines at once take a fifth to two fifths longer
-        groups = builder.ashr(builder.add(lines, e.I64(15)), e.I64(4))
-        steps = builder.ashr(builder.add(depth, e.I64(31)), e.I64(5))
+    def one_line(place: ir.Value, line: ir.Value, masks: list) -> list:
+        """16 pairs of values along K of one line, whose values begin at `place`."""
+        here = e.offset(builder, place, builder.mul(line, stride))
+        return [how.read(e.offset(builder, here, 16 * half * size), masks[half], ahead) for half in (0, 1)]
 
-        def one_line(place: ir.Value, line: ir.Value, masks: list) -> list:
-            """16 pairs of values along K of one line, whose values begin at `place`."""
-            here = e.offset(builder, place, builder.mul(line, stride))
-            return [how.read(e.offset(builder, here, 16 * half * size), masks[half], ahead) for half in (0, 1)]
+    def one_pair(place: ir.Value, pair: ir.Value, masks: list, left: ir.Value | None) -> list:
+        """A pair along K of 16 lines, which lie side by side from `place` on."""
+        first, second = how.pair_places(pair)
+        mask, rows = masks[0], [e.offset(builder, place, builder.mul(k, stride)) for k in (first, second)]
+        if left is not None:
+            mask = builder.select(builder.icmp_signed("<", second, left), mask, e.zero(e.vector(e.I1)))
+        return [how.read(rows[0], masks[0], ahead), how.read(rows[1], mask, ahead)]
 
-        def one_pair(place: ir.Value, pair: ir.Value, masks: list, left: ir.Value | None) -> list:
-            """A pair along K of 16 lines, which lie side by side from `place` on."""
-            first, second = how.pair_places(pair)
-            mask, rows = masks[0], [e.offset(builder, place, builder.mul(k, stride)) for k in (first, second)]
-            if left is not None:
-                mask = builder.select(builder.icmp_signed("<", second, left), mask, e.zero(e.vector(e.I1)))
-            return [how.read(rows[0], masks[0], ahead), how.read(rows[1], mask, ahead)]
+    def put(halves: list, limits: list, tile: ir.Value, index: ir.Value) -> list:
+        words, limits = how.split(halves, limits, not along_k or how.apart)
+        for part, word in enumerate(words):
+            place = e.offset(builder, e.offset(builder, tile, part * e.TILE), builder.shl(index, e.I64(6)))
+            e.store(builder, word, place, e.LINE)
+        return limits
 
-        def put(halves: list, limits: list, tile: ir.Value, index: ir.Value) -> list:
-            words, limits = how.split(halves, limits, not along_k or how.apart)
-            for part, word in enumerate(words):
-                place = e.offset(builder, e.offset(builder, tile, part * e.TILE), builder.shl(index, e.I64(6)))
-                e.store(builder, word, place, e.LINE)
-            return limits
+    def one_tile(step: ir.Value, group: ir.Value, limits: list) -> list:
+        first_line, first_k = builder.shl(group, e.I64(4)), builder.shl(step, e.I64(5))
+        tile = builder.mul(builder.add(builder.mul(step, groups), group), e.I64(parts * e.TILE))
+        tile = e.offset(builder, target, tile)
+        across, down = (first_k, first_line) if along_k else (first_line, first_k)
+        place = e.offset(builder, at, builder.add(builder.mul(down, stride), builder.mul(across, e.I64(size))))
+        lines_here, depth_here = builder.sub(lines, first_line), builder.sub(depth, first_k)
+        whole = builder.and_(
+            builder.icmp_signed(">=", lines_here, e.I64(16)), builder.icmp_signed(">=", depth_here, e.I64(32))
+        )
 
-        def one_tile(step: ir.Value, group: ir.Value, limits: list) -> list:
-            first_line, first_k = builder.shl(group, e.I64(4)), builder.shl(step, e.I64(5))
-            tile = builder.mul(builder.add(builder.mul(step, groups), group), e.I64(parts * e.TILE))
-            tile = e.offset(builder, target, tile)
-            across, down = (first_k, first_line) if along_k else (first_line, first_k)
-            place = e.offset(builder, at, builder.add(builder.mul(down, stride), builder.mul(across, e.I64(size))))
-            lines_here, depth_here = builder.sub(lines, first_line), builder.sub(depth, first_k)
-            whole = builder.and_(
-                builder.icmp_signed(">=", lines_here, e.I64(16)), builder.icmp_signed(">=", depth_here, e.I64(32))
-            )
+        def some(first: ir.Value, found: list) -> list:
+            for index in range(unrolled):
+                at_once = builder.add(first, e.I64(index))
+                halves = one_line(place, at_once, [None, None]) if along_k else one_pair(place, at_once, [None], None)
+                found = put(halves, found, tile, at_once)
+            return found
 
-            def some(first: ir.Value, found: list) -> list:
-                for index in range(unrolled):
-                    at_once = builder.add(first, e.I64(index))
-                    if along_k:
-                        halves = one_line(place, at_once, [None, None])
-                    else:
-                        halves = one_pair(place, at_once, [None], None)
-                    found = put(halves, found, tile, at_once)
-                return found
+        def all_of_it() -> list:
+            if unrolled == 16:
+                return some(e.I64(0), limits)
+            return e.loop(builder, e.I64(16), limits, some)
 
-            def all_of_it() -> list:
-                if unrolled == 16:
-                    return some(e.I64(0), limits)
-                return e.loop(builder, e.I64(16), limits, some)
+        def what_exists() -> list:
+            masks, count = how.masks(depth_here if along_k else lines_here), lines_here
+            if not along_k:
+                count = depth_here if how.apart else builder.ashr(builder.add(depth_here, e.I64(1)), e.I64(1))
+            count = builder.select(builder.icmp_signed("<", count, e.I64(16)), count, e.I64(16))
+            for line in range(0 if along_k == wanted_along_k else 16 * parts):  # the last product's, transposed
+                e.store(builder, e.zero(e.vector(e.I32)), e.offset(builder, tile, e.LINE * line), e.LINE)
 
-            def what_exists() -> list:
-                masks, count = how.masks(depth_here if along_k else lines_here), lines_here
-                if not along_k:
-                    count = depth_here if how.apart else builder.ashr(builder.add(depth_here, e.I64(1)), e.I64(1))
-                count = builder.select(builder.icmp_signed("<", count, e.I64(16)), count, e.I64(16))
-                for line in range(0 if along_k == wanted_along_k else 16 * parts):  # the last product's, transposed
-                    e.store(builder, e.zero(e.vector(e.I32)), e.offset(builder, tile, e.LINE * line), e.LINE)
+            def by_lines(index: ir.Value, found: list) -> list:
+                halves = one_line(place, index, masks) if along_k else one_pair(place, index, masks, depth_here)
+                return put(halves, found, tile, index)
 
-                def by_lines(index: ir.Value, found: list) -> list:
-                    halves = one_line(place, index, masks) if along_k else one_pair(place, index, masks, depth_here)
-                    return put(halves, found, tile, index)
+            return e.loop(builder, count, limits, by_lines)
 
-                return e.loop(builder, count, limits, by_lines)
+        limits = e.either(builder, whole, all_of_it, what_exists)
+        if along_k != wanted_along_k:
+            for part in range(parts):
+                _transpose_tile(builder, e.offset(builder, tile, part * e.TILE))
+        return limits
 
-            limits = e.either(builder, whole, all_of_it, what_exists)
-            if along_k != wanted_along_k:
-                for part in range(parts):
-                    _transpose_tile(builder, e.offset(builder, tile, part * e.TILE))
-            return limits
+    def by_steps(step: ir.Value, limits: list) -> list:
+        return e.loop(builder, groups, limits, lambda group, limits: one_tile(step, group, limits))
 
-        def by_steps(step: ir.Value, limits: list) -> list:
-            return e.loop(builder, groups, limits, lambda group, limits: one_tile(step, group, limits))
-
-        how.keep_limits(limits_at, e.loop(builder, steps, how.first_limits(limits_at), by_steps))
-        return context.get_dummy_value()
-
-    return types.void(leaf, operand, *[types.int64] * 7), codegen
+    how.keep_limits(limits_at, e.loop(builder, steps, how.first_limits(limits_at), by_steps))
 
 
 def _transpose_tile(builder: ir.IRBuilder, at: ir.Value) -> None:

@@ -15,8 +15,9 @@ from ..block import emit as e
 from ..block.amx import tile
 from ..block.microkernels import begin, end
 from ..block.packing import to_bf16
-from ..block.tags import constant, instance
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..block.tags import constant
+from ..runtime.emitted import Class, Constant, Pointer, emitted
+from ..runtime.jit import ir, subroutine
 from ..runtime.raw_memory import get
 from .small_batch import HEADER, Alone, InARow, SegmentArguments
 from .small_packing import Exactly, Roughly, to_tiles
@@ -34,98 +35,80 @@ def workspace_bytes(m: int, n: int, k: int, parts: int) -> int:
     return 320 + e.TILE * ((high + wide) * deep * parts + high * wide)
 
 
-@intrinsic(prefer_literal=True)
-def _block(typingctx, kernel, height, width, a, a_step, b, b_step, steps, c, c_row):
+@emitted
+def _block(
+    builder, kernel: Class, high: Constant, wide: Constant, a: Pointer, a_step, b: Pointer, b_step, steps,
+    c: Pointer, c_row,
+) -> None:  # fmt: skip
     """`height` x `width` tiles of the result (1 or 2 each) from tiles of the operands; registers as in `tiles.py`."""
-    walk, parts = instance(kernel).walk, instance(kernel).a_bytes // e.LINE
-    high, wide = height.literal_value, width.literal_value
+    walk, parts = kernel.walk, kernel.a_bytes // e.LINE
+    for row in range(high):
+        for column in range(wide):
+            tile(builder, "tilezero", 2 * row + column)
 
-    def codegen(context, builder, signature, arguments):
-        _, _, _, a, a_step, b, b_step, steps, c, c_row = arguments
-        a, b, c = (builder.inttoptr(x, e.POINTER) for x in (a, b, c))
-        for row in range(high):
-            for column in range(wide):
-                tile(builder, "tilezero", 2 * row + column)
+    def step(index: ir.Value, _: list) -> list:
+        starts = e.offset(builder, a, builder.mul(index, a_step)), e.offset(builder, b, builder.mul(index, b_step))
+        before: tuple = (None, None)
+        for now in walk:
+            for side, (start, count) in enumerate(zip(starts, (high, wide), strict=True)):
+                for half in range(count if now[side] != before[side] else 0):
+                    place = e.offset(builder, start, (half * parts + now[side]) * e.TILE)
+                    tile(builder, "tileloadd64", 4 + 2 * side + half, place, e.I64(e.LINE))
+            for row in range(high):
+                for column in range(wide):
+                    tile(builder, "tdpbf16ps", 2 * row + column, 4 + row, 6 + column)
+            before = now
+        return []
 
-        def step(index: ir.Value, _: list) -> list:
-            starts = e.offset(builder, a, builder.mul(index, a_step)), e.offset(builder, b, builder.mul(index, b_step))
-            before: tuple = (None, None)
-            for now in walk:
-                for side, (start, count) in enumerate(zip(starts, (high, wide), strict=True)):
-                    for half in range(count if now[side] != before[side] else 0):
-                        place = e.offset(builder, start, (half * parts + now[side]) * e.TILE)
-                        tile(builder, "tileloadd64", 4 + 2 * side + half, place, e.I64(e.LINE))
-                for row in range(high):
-                    for column in range(wide):
-                        tile(builder, "tdpbf16ps", 2 * row + column, 4 + row, 6 + column)
-                before = now
-            return []
-
-        e.loop(builder, steps, [], step)
-        for row in range(high):
-            for column in range(wide):
-                place = e.offset(builder, c, builder.mul(c_row, e.I64(16 * row)))
-                tile(builder, "tilestored64", 2 * row + column, e.offset(builder, place, e.LINE * column), c_row)
-        return context.get_dummy_value()
-
-    return types.void(kernel, height, width, *[types.int64] * 7), codegen
+    e.loop(builder, steps, [], step)
+    for row in range(high):
+        for column in range(wide):
+            place = e.offset(builder, c, builder.mul(c_row, e.I64(16 * row)))
+            tile(builder, "tilestored64", 2 * row + column, e.offset(builder, place, e.LINE * column), c_row)
 
 
-@intrinsic
-def _clear(typingctx, at, lines):
+@emitted
+def _clear(builder, at: Pointer, lines) -> None:
     """Zeros for so many lines of 64 bytes."""
 
-    def codegen(context, builder, signature, arguments):
-        at = builder.inttoptr(arguments[0], e.POINTER)
+    def one_line(index: ir.Value, _: list) -> list:
+        e.store(builder, e.zero(e.vector(e.I32)), e.offset(builder, at, builder.shl(index, e.I64(6))), e.LINE)
+        return []
 
-        def one_line(index: ir.Value, _: list) -> list:
-            e.store(builder, e.zero(e.vector(e.I32)), e.offset(builder, at, builder.shl(index, e.I64(6))), e.LINE)
-            return []
-
-        e.loop(builder, arguments[1], [], one_line)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
+    e.loop(builder, lines, [], one_line)
 
 
-@intrinsic
-def _copy_out(typingctx, element, sums, sums_row, out, out_row, rows, columns):
+@emitted
+def _copy_out(builder, target: Class, sums, sums_row, out, out_row, rows, columns) -> None:
     """Round float32 sums to the element's type, into the first `rows` x `columns` of a result."""
-    target = instance(element)
+    sums, out = builder.inttoptr(sums, e.POINTER), builder.inttoptr(out, e.POINTER)
+    kind, name = e.vector(target.stored, 32), f"llvm.masked.store.{e.suffix(target.stored, 32)}.p0"
 
-    def codegen(context, builder, signature, arguments):
-        _, sums, sums_row, out, out_row, rows, columns = arguments
-        sums, out = builder.inttoptr(sums, e.POINTER), builder.inttoptr(out, e.POINTER)
-        kind, name = e.vector(target.stored, 32), f"llvm.masked.store.{e.suffix(target.stored, 32)}.p0"
+    def one_chunk(chunk: ir.Value, _: list) -> list:
+        first = builder.shl(chunk, e.I64(5))
+        left = e.broadcast(builder, builder.trunc(builder.sub(columns, first), e.I32), 32)
+        mask = builder.icmp_signed("<", e.lane_numbers(32), left)
+        source = e.offset(builder, sums, builder.shl(chunk, e.I64(7)))
+        place = e.offset(builder, out, builder.mul(first, e.I64(target.size)))
 
-        def one_chunk(chunk: ir.Value, _: list) -> list:
-            first = builder.shl(chunk, e.I64(5))
-            left = e.broadcast(builder, builder.trunc(builder.sub(columns, first), e.I32), 32)
-            mask = builder.icmp_signed("<", e.lane_numbers(32), left)
-            source = e.offset(builder, sums, builder.shl(chunk, e.I64(7)))
-            place = e.offset(builder, out, builder.mul(first, e.I64(target.size)))
-
-            def one_row(row: ir.Value, _: list) -> list:
-                here = e.offset(builder, source, builder.mul(row, sums_row))
-                halves = [
-                    e.load(builder, e.vector(e.F32), e.offset(builder, here, e.LINE * half), e.LINE) for half in (0, 1)
-                ]
-                if target.stored is e.I16:
-                    value = to_bf16(builder, *halves)
-                else:
-                    value = builder.shuffle_vector(*halves, ir.Constant(e.vector(e.I32, 32), list(range(32))))
-                    value = builder.fptrunc(value, kind) if target.stored is e.F16 else value
-                at = builder.bitcast(e.offset(builder, place, builder.mul(row, out_row)), kind.as_pointer())
-                e.call(builder, name, e.VOID, value, at, e.I32(target.size), mask)
-                return []
-
-            e.loop(builder, rows, [], one_row)
+        def one_row(row: ir.Value, _: list) -> list:
+            here = e.offset(builder, source, builder.mul(row, sums_row))
+            halves = [
+                e.load(builder, e.vector(e.F32), e.offset(builder, here, e.LINE * half), e.LINE) for half in (0, 1)
+            ]
+            if target.stored is e.I16:
+                value = to_bf16(builder, *halves)
+            else:
+                value = builder.shuffle_vector(*halves, ir.Constant(e.vector(e.I32, 32), list(range(32))))
+                value = builder.fptrunc(value, kind) if target.stored is e.F16 else value
+            at = builder.bitcast(e.offset(builder, place, builder.mul(row, out_row)), kind.as_pointer())
+            e.call(builder, name, e.VOID, value, at, e.I32(target.size), mask)
             return []
 
-        e.loop(builder, builder.ashr(builder.add(columns, e.I64(31)), e.I64(5)), [], one_chunk)
-        return context.get_dummy_value()
+        e.loop(builder, rows, [], one_row)
+        return []
 
-    return types.void(element, *[types.int64] * 6), codegen
+    e.loop(builder, builder.ashr(builder.add(columns, e.I64(31)), e.I64(5)), [], one_chunk)
 
 
 @subroutine

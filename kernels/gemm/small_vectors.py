@@ -20,7 +20,8 @@ from ..block import emit as e
 from ..block.loops import PackArguments
 from ..block.microkernels import Rows, convert
 from ..block.tags import constant, field_class
-from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.emitted import Constant, Fields, Pointer, Type, emitted, int64
+from ..runtime.jit import ir, subroutine, types
 from ..runtime.launch import call_at
 from ..runtime.raw_memory import get
 from .small_batch import HEADER, LIMITS_BYTES, Alone, InARow, SegmentArguments
@@ -43,7 +44,7 @@ class _Columns:
     def __init__(self, builder: ir.IRBuilder, leaf: types.Type, width: int, job: ir.Value) -> None:
         self.builder, self.kernel, self.width = builder, field_class(leaf, "kernel"), width
         self.target, self.fetches = field_class(leaf, "element"), field_class(leaf, "ahead").fetches
-        self.job = {name: builder.extract_value(job, index) for index, name in enumerate(_SmallArguments._fields)}
+        self.job = job._asdict()
         self.all = ir.Constant(e.vector(e.I1, self.kernel.lanes), [1] * self.kernel.lanes)
 
     def masks(self, left: ir.Value) -> list[ir.Value]:
@@ -115,42 +116,36 @@ class _Columns:
             access.write(convert(builder, value, self.target), at, masks[v])
 
 
-@intrinsic(prefer_literal=True)
-def _columns(typingctx, leaf, vectors, job, b, c, left, done):
-    """At most `vectors` vectors of columns (`left` numbers remain), strip after strip. Returns how many were done, with
+@emitted
+def _columns(builder, leaf: Type, width: Constant, job: Fields, b: Pointer, c: Pointer, left, done) -> int64:
+    """At most `width` vectors of columns (`left` numbers remain), strip after strip. Returns how many were done, with
     those that were `done` before."""
-    width = vectors.literal_value
+    columns = _Columns(builder, leaf, width, job)
+    a = builder.inttoptr(job.a, e.POINTER)
+    heights = columns.heights()
 
-    def codegen(context, builder, signature, arguments):
-        job, b, c, left, done = arguments[2:]
-        columns = _Columns(builder, leaf, width, job)
-        a, b, c = (builder.inttoptr(at, e.POINTER) for at in (columns.job["a"], b, c))
-        heights = columns.heights()
+    def all_rows(masks: list[ir.Value]) -> list[ir.Value]:
+        at_a, at_c, before = a, c, done
+        for height, strips in heights:
+            a_bytes, c_bytes = (builder.mul(getattr(job, row), e.I64(height)) for row in ("a_row", "c_row"))
 
-        def all_rows(masks: list[ir.Value]) -> list[ir.Value]:
-            at_a, at_c, before = a, c, done
-            for height, strips in heights:
-                a_bytes, c_bytes = (builder.mul(columns.job[row], e.I64(height)) for row in ("a_row", "c_row"))
+            def one(index: ir.Value, _: list, at=(height, at_a, a_bytes, at_c, c_bytes, before)) -> list:
+                height, at_a, a_bytes, at_c, c_bytes, before = at
+                place_a = e.offset(builder, at_a, builder.mul(index, a_bytes))
+                place_c = e.offset(builder, at_c, builder.mul(index, c_bytes))
+                columns.strip(height, masks, place_a, b, place_c, builder.add(before, index))
+                return []
 
-                def one(index: ir.Value, _: list, at=(height, at_a, a_bytes, at_c, c_bytes, before)) -> list:
-                    height, at_a, a_bytes, at_c, c_bytes, before = at
-                    place_a = e.offset(builder, at_a, builder.mul(index, a_bytes))
-                    place_c = e.offset(builder, at_c, builder.mul(index, c_bytes))
-                    columns.strip(height, masks, place_a, b, place_c, builder.add(before, index))
-                    return []
+            e.loop_of_any(builder, strips, [], one)
+            at_a = e.offset(builder, at_a, builder.mul(strips, a_bytes))
+            at_c, before = e.offset(builder, at_c, builder.mul(strips, c_bytes)), builder.add(before, strips)
+        return [before]
 
-                e.loop_of_any(builder, strips, [], one)
-                at_a = e.offset(builder, at_a, builder.mul(strips, a_bytes))
-                at_c, before = e.offset(builder, at_c, builder.mul(strips, c_bytes)), builder.add(before, strips)
-            return [before]
-
-        if columns.kernel.tall:
-            return all_rows(columns.masks(left))[0]
-        whole = builder.icmp_signed(">=", left, e.I64(width * columns.kernel.lanes))
-        whole_masks = [columns.all] * width
-        return e.either(builder, whole, lambda: all_rows(whole_masks), lambda: all_rows(columns.masks(left)))[0]
-
-    return types.int64(leaf, vectors, job, *[types.int64] * 4), codegen
+    if columns.kernel.tall:
+        return all_rows(columns.masks(left))[0]
+    whole = builder.icmp_signed(">=", left, e.I64(width * columns.kernel.lanes))
+    whole_masks = [columns.all] * width
+    return e.either(builder, whole, lambda: all_rows(whole_masks), lambda: all_rows(columns.masks(left)))[0]
 
 
 @subroutine

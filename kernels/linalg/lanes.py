@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..block.emit import F32, F64, I1, I32, I64, POINTER, broadcast, call, load, offset, store, transpose, vector
 from ..block.tags import constant, instance
+from ..runtime.emitted import Class, emitted, float64, int64
 from ..runtime.jit import intrinsic, ir, subroutine, types, when_compiling
 
 VECTOR_BYTES = 64
@@ -201,46 +202,28 @@ def scatter(typingctx, base, rows, stride, value):
     return types.void(types.int64, rows, types.int64, rows), codegen
 
 
-@intrinsic
-def read(typingctx, tag, address):
+@emitted
+def read(builder, kind: Class, address) -> float64:
     """The one number at an address, as float64."""
-    kind = instance(tag)
-
-    def codegen(context, builder, signature, arguments):
-        value = load(builder, kind.element, builder.inttoptr(arguments[1], POINTER), kind.size)
-        return value if kind.element is F64 else builder.fpext(value, F64)
-
-    return types.float64(tag, types.int64), codegen
+    value = load(builder, kind.element, builder.inttoptr(address, POINTER), kind.size)
+    return value if kind.element is F64 else builder.fpext(value, F64)
 
 
-@intrinsic
-def write(typingctx, tag, address, value):
+@emitted
+def write(builder, kind: Class, address, value: float64) -> None:
     """Write one number, rounded to the tag's type."""
-    kind = instance(tag)
-
-    def codegen(context, builder, signature, arguments):
-        value = arguments[2] if kind.element is F64 else builder.fptrunc(arguments[2], F32)
-        store(builder, value, builder.inttoptr(arguments[1], POINTER), kind.size)
-        return context.get_dummy_value()
-
-    return types.void(tag, types.int64, types.float64), codegen
+    value = value if kind.element is F64 else builder.fptrunc(value, F32)
+    store(builder, value, builder.inttoptr(address, POINTER), kind.size)
 
 
-@intrinsic
-def read_int32(typingctx, address):
-    def codegen(context, builder, signature, arguments):
-        return builder.sext(load(builder, I32, builder.inttoptr(arguments[0], POINTER), 4), I64)
-
-    return types.int64(types.int64), codegen
+@emitted
+def read_int32(builder, address) -> int64:
+    return builder.sext(load(builder, I32, builder.inttoptr(address, POINTER), 4), I64)
 
 
-@intrinsic
-def write_int32(typingctx, address, value):
-    def codegen(context, builder, signature, arguments):
-        store(builder, builder.trunc(arguments[1], I32), builder.inttoptr(arguments[0], POINTER), 4)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
+@emitted
+def write_int32(builder, address, value) -> None:
+    store(builder, builder.trunc(value, I32), builder.inttoptr(address, POINTER), 4)
 
 
 @intrinsic(prefer_literal=True)
@@ -265,34 +248,22 @@ def _line_addresses(
     return places
 
 
-@intrinsic
-def _pack_square(typingctx, tag, base, stride, last, target):
+@emitted
+def _pack_square(builder, kind: Class, base, stride, last, target) -> None:
     """Interleave as many neighbouring elements of the matrices as a vector has lanes."""
-    kind = instance(tag)
-
-    def codegen(context, builder, signature, arguments):
-        whole, to = vector(kind.element, kind.lanes), builder.inttoptr(arguments[4], POINTER)
-        lines = [load(builder, whole, at, kind.size) for at in _line_addresses(builder, kind, *arguments[1:4])]
-        for index, line in enumerate(transpose(builder, lines)):
-            store(builder, line, offset(builder, to, VECTOR_BYTES * index), VECTOR_BYTES)
-        return context.get_dummy_value()
-
-    return types.void(tag, *[types.int64] * 4), codegen
+    whole, to = vector(kind.element, kind.lanes), builder.inttoptr(target, POINTER)
+    lines = [load(builder, whole, at, kind.size) for at in _line_addresses(builder, kind, base, stride, last)]
+    for index, line in enumerate(transpose(builder, lines)):
+        store(builder, line, offset(builder, to, VECTOR_BYTES * index), VECTOR_BYTES)
 
 
-@intrinsic
-def _unpack_square(typingctx, tag, base, stride, last, source):
-    kind = instance(tag)
-
-    def codegen(context, builder, signature, arguments):
-        whole, at = vector(kind.element, kind.lanes), builder.inttoptr(arguments[4], POINTER)
-        lines = [load(builder, whole, offset(builder, at, VECTOR_BYTES * i), VECTOR_BYTES) for i in range(kind.lanes)]
-        places = _line_addresses(builder, kind, *arguments[1:4])
-        for line, to in zip(transpose(builder, lines), places, strict=True):
-            store(builder, line, to, kind.size)
-        return context.get_dummy_value()
-
-    return types.void(tag, *[types.int64] * 4), codegen
+@emitted
+def _unpack_square(builder, kind: Class, base, stride, last, source) -> None:
+    whole, at = vector(kind.element, kind.lanes), builder.inttoptr(source, POINTER)
+    lines = [load(builder, whole, offset(builder, at, VECTOR_BYTES * i), VECTOR_BYTES) for i in range(kind.lanes)]
+    places = _line_addresses(builder, kind, base, stride, last)
+    for line, to in zip(transpose(builder, lines), places, strict=True):
+        store(builder, line, to, kind.size)
 
 
 @subroutine

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from ..arrays.elementwise.vectors import Vectors
 from ..block.emit import I64, POINTER, broadcast, load, loop, loop_of_any, offset
-from ..block.tags import field_class, instance
-from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..block.tags import field_class
+from ..runtime.emitted import Class, Pointer, Type, emitted
+from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 
 WORDS = 3
@@ -95,19 +96,13 @@ def _emit_step(
     loop(builder, builder.sub(end, begin), [], row)
 
 
-@intrinsic
-def _step(typingctx, function, element, product, table, step, begin, end, columns):
+@emitted
+def _step(builder, function: Class, element: Class, product, table, step, begin, end, columns) -> None:
     """A step for rows from `begin` to `end`, whose products are at an address."""
-
-    def codegen(context, builder, signature, arguments):
-        product, table, step, begin, end, columns = arguments[2:]
-        v, tag = Vectors(builder, instance(element)), instance(function)
-        starts = [_start(builder, table, array, step) for array in range(len(tag.reads + tag.writes))]
-        starts[0] = builder.inttoptr(product, POINTER), starts[0][1]
-        _emit_step(v, tag, starts, begin, end, columns)
-        return context.get_dummy_value()
-
-    return types.void(function, element, *[types.int64] * 6), codegen
+    v, tag = Vectors(builder, element), function
+    starts = [_start(builder, table, array, step) for array in range(len(tag.reads + tag.writes))]
+    starts[0] = builder.inttoptr(product, POINTER), starts[0][1]
+    _emit_step(v, tag, starts, begin, end, columns)
 
 
 _StepRows = namedtuple("_StepRows", "product table step begin end columns")
@@ -229,39 +224,34 @@ class _Product:
         loop_of_any(builder, rest, [], lambda number, _: lines(builder.add(done, number), 1))
 
 
-@intrinsic
-def _sequence(typingctx, leaf, matrix, depth, table, results, length, direction, begin, end, columns):
+@emitted
+def _sequence(
+    builder, leaf: Type, matrix, depth, table, results: Pointer, length, direction, begin, end, columns
+) -> None:
     """All steps for rows from `begin` to `end`: from the first on, or, where `direction` is -1, from the last one back,
     whose product is 0."""
+    tag, element, block = (field_class(leaf, name) for name in ("function", "element", "block"))
+    v, count = Vectors(builder, element), len(tag.reads + tag.writes)
+    width = builder.mul(columns, I64(tag.reads[0]))
+    product = _Product(v, block, builder.inttoptr(matrix, POINTER), depth, width)
+    back = builder.icmp_signed("<", direction, I64(0))
+    first = builder.select(back, builder.sub(length, I64(1)), I64(0))
 
-    def codegen(context, builder, signature, arguments):
-        matrix, depth, table, results, length, direction, begin, end, columns = arguments[1:]
-        tag, element, block = (field_class(leaf, name) for name in ("function", "element", "block"))
-        v, count = Vectors(builder, element), len(tag.reads + tag.writes)
-        width = builder.mul(columns, I64(tag.reads[0]))
-        product = _Product(v, block, builder.inttoptr(matrix, POINTER), depth, width)
-        results = builder.inttoptr(results, POINTER)
-        back = builder.icmp_signed("<", direction, I64(0))
-        first = builder.select(back, builder.sub(length, I64(1)), I64(0))
+    def one(turn, _):
+        step = builder.add(first, builder.mul(turn, direction))
+        last = builder.and_(back, builder.icmp_signed("==", turn, I64(0)))
+        with builder.if_else(last) as (nothing, something):
+            with nothing:
+                product.clear(results, builder.sub(end, begin))
+            with something:
+                product.rows(*_start(builder, table, count, step), results, begin, end)
+        starts = [_start(builder, table, array, step) for array in range(count)]
+        before = builder.mul(begin, product.row_bytes)
+        starts[0] = offset(builder, results, builder.sub(I64(0), before)), product.row_bytes
+        _emit_step(v, tag, starts, begin, end, columns)
+        return []
 
-        def one(turn, _):
-            step = builder.add(first, builder.mul(turn, direction))
-            last = builder.and_(back, builder.icmp_signed("==", turn, I64(0)))
-            with builder.if_else(last) as (nothing, something):
-                with nothing:
-                    product.clear(results, builder.sub(end, begin))
-                with something:
-                    product.rows(*_start(builder, table, count, step), results, begin, end)
-            starts = [_start(builder, table, array, step) for array in range(count)]
-            before = builder.mul(begin, product.row_bytes)
-            starts[0] = offset(builder, results, builder.sub(I64(0), before)), product.row_bytes
-            _emit_step(v, tag, starts, begin, end, columns)
-            return []
-
-        loop(builder, length, [], one)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 9), codegen
+    loop(builder, length, [], one)
 
 
 _SequenceRows = namedtuple("_SequenceRows", "matrix depth table results length direction begin end columns")

@@ -6,62 +6,50 @@ from collections import namedtuple
 from typing import NamedTuple
 
 from ...block.emit import I64, POINTER, loop_of_any, offset
-from ...block.tags import instance
-from ...runtime.jit import intrinsic, njit, subroutine, types
+from ...runtime.emitted import Class, Pointer, emitted
+from ...runtime.jit import njit, subroutine
 from ...runtime.launch import call_at, launch
 from .arrays import LENGTH
 from .vectors import Vectors
 
 
-@intrinsic
-def _map(typingctx, function, element, first, second, out, count):
+@emitted
+def _map(builder, function: Class, element: Class, first, second, out, count) -> None:
     """out = function(first[, second]) for so many elements at addresses."""
+    *places, count = (first, second, out, count)
+    first, second, out = (builder.inttoptr(place, POINTER) for place in places)
+    v = Vectors(builder, element)
+    whole = builder.sdiv(count, I64(v.lanes))
+    operands = [first, second][: function.operands]
 
-    def codegen(context, builder, signature, arguments):
-        *places, count = arguments[2:]
-        first, second, out = (builder.inttoptr(place, POINTER) for place in places)
-        v = Vectors(builder, instance(element))
-        whole = builder.sdiv(count, I64(v.lanes))
-        operands = [first, second][: instance(function).operands]
+    def some(index, mask=None):
+        at = builder.mul(index, I64(v.lanes * v.element.size))
+        read = [v.read(offset(builder, place, at), mask) for place in operands]
+        v.write(function.emit(v, *read), offset(builder, out, at), mask)
 
-        def some(index, mask=None):
-            at = builder.mul(index, I64(v.lanes * v.element.size))
-            read = [v.read(offset(builder, place, at), mask) for place in operands]
-            v.write(instance(function).emit(v, *read), offset(builder, out, at), mask)
-
-        loop_of_any(builder, whole, [], lambda index, _: some(index) or [])
-        left = builder.sub(count, builder.mul(whole, I64(v.lanes)))
-        with builder.if_then(builder.icmp_signed(">", left, I64(0))):
-            some(whole, v.first(left))
-        return context.get_dummy_value()
-
-    return types.void(function, element, *[types.int64] * 4), codegen
+    loop_of_any(builder, whole, [], lambda index, _: some(index) or [])
+    left = builder.sub(count, builder.mul(whole, I64(v.lanes)))
+    with builder.if_then(builder.icmp_signed(">", left, I64(0))):
+        some(whole, v.first(left))
 
 
-@intrinsic
-def _cast(typingctx, source, target, at, out, count):
+@emitted
+def _cast(builder, source: Class, target: Class, at: Pointer, out: Pointer, count) -> None:
     """Convert so many elements at an address; what vectors of both types work in is the same."""
+    reader, writer = Vectors(builder, source), Vectors(builder, target)
+    whole = builder.sdiv(count, I64(reader.lanes))
 
-    def codegen(context, builder, signature, arguments):
-        at, out = (builder.inttoptr(place, POINTER) for place in arguments[2:4])
-        reader, writer = Vectors(builder, instance(source)), Vectors(builder, instance(target))
-        whole = builder.sdiv(arguments[4], I64(reader.lanes))
+    def some(index, mask=None):
+        first = builder.mul(index, I64(reader.lanes))
+        places = (
+            offset(builder, base, builder.mul(first, I64(v.element.size))) for base, v in ((at, reader), (out, writer))
+        )
+        writer.write(reader.read(next(places), mask), next(places), mask)
 
-        def some(index, mask=None):
-            first = builder.mul(index, I64(reader.lanes))
-            places = (
-                offset(builder, base, builder.mul(first, I64(v.element.size)))
-                for base, v in ((at, reader), (out, writer))
-            )
-            writer.write(reader.read(next(places), mask), next(places), mask)
-
-        loop_of_any(builder, whole, [], lambda index, _: some(index) or [])
-        left = builder.sub(arguments[4], builder.mul(whole, I64(reader.lanes)))
-        with builder.if_then(builder.icmp_signed(">", left, I64(0))):
-            some(whole, reader.first(left))
-        return context.get_dummy_value()
-
-    return types.void(source, target, *[types.int64] * 3), codegen
+    loop_of_any(builder, whole, [], lambda index, _: some(index) or [])
+    left = builder.sub(count, builder.mul(whole, I64(reader.lanes)))
+    with builder.if_then(builder.icmp_signed(">", left, I64(0))):
+        some(whole, reader.first(left))
 
 
 Part = namedtuple("Part", "first second out count")

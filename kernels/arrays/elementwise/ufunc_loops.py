@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import namedtuple
 
 from ...block.emit import I64, POINTER
-from ...runtime.jit import intrinsic, ir, njit, subroutine, types
+from ...runtime.emitted import emitted
+from ...runtime.jit import ir, njit, subroutine
 from ...runtime.launch import call_at, launch
 from .maps import Part
 
@@ -17,25 +18,19 @@ _OPERANDS = 3
 _LOOP = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
 
 
-@intrinsic
-def _call(typingctx, function, data, first, second, out, count, first_step, second_step, out_step):
+@emitted
+def _call(builder, function, data, first, second, out, count, first_step, second_step, out_step) -> None:
     """Call a loop of two operands. One of one operand takes the second address and step for the result's."""
-
-    def codegen(context, builder, signature, arguments):
-        function, data, *operands = arguments
-        with builder.goto_entry_block():
-            addresses, steps = (builder.alloca(I64, _OPERANDS) for _ in range(2))
-            length = builder.alloca(I64)
-        for index in range(_OPERANDS):
-            for target, values in ((addresses, operands[:3]), (steps, operands[4:])):
-                builder.store(values[index], builder.gep(target, [I64(index)]))
-        builder.store(operands[3], length)
-        places = [builder.bitcast(each, POINTER) for each in (addresses, length, steps)]
-        called = builder.inttoptr(function, _LOOP.as_pointer())
-        builder.call(called, [*places, builder.inttoptr(data, POINTER)])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 9), codegen
+    with builder.goto_entry_block():
+        addresses, steps = (builder.alloca(I64, _OPERANDS) for _ in range(2))
+        length = builder.alloca(I64)
+    for index in range(_OPERANDS):
+        for target, values in ((addresses, (first, second, out)), (steps, (first_step, second_step, out_step))):
+            builder.store(values[index], builder.gep(target, [I64(index)]))
+    builder.store(count, length)
+    places = [builder.bitcast(each, POINTER) for each in (addresses, length, steps)]
+    called = builder.inttoptr(function, _LOOP.as_pointer())
+    builder.call(called, [*places, builder.inttoptr(data, POINTER)])
 
 
 @subroutine

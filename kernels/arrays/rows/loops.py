@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from ...block.emit import I64, POINTER, loop, offset
 from ...block.tags import field_class, instance
-from ...runtime.jit import intrinsic, njit, subroutine, types
+from ...runtime.emitted import Class, Fields, Type, emitted
+from ...runtime.jit import njit, subroutine
 from ...runtime.launch import call_at, launch
 from ..elementwise.sweeps import Row, Strip
 from .functions import Places
@@ -44,43 +45,31 @@ def _places(builder, at, index, kept) -> Places:
     return Places(*[offset(builder, base, step) for base, step in zip(bases, steps, strict=True)], at.eps)
 
 
-@intrinsic
-def _each_row(typingctx, function, element, at):
+@emitted
+def _each_row(builder, function: Type, element: Class, at: Fields) -> None:
     """Emit a function for at least one row."""
+    row = Row(builder, element, at.columns, at.segments, at.stride)
 
-    def codegen(context, builder, signature, arguments):
-        at = _Arrays(*[builder.extract_value(arguments[2], field) for field in range(len(_Arrays._fields))])
-        row = Row(builder, instance(element), at.columns, at.segments, at.stride)
+    def one(index, _):
+        _emit(function, row, at, builder.add(at.begin, index))
+        return []
 
-        def one(index, _):
-            _emit(function, row, at, builder.add(at.begin, index))
-            return []
-
-        loop(builder, builder.sub(at.end, at.begin), [], one)
-        return context.get_dummy_value()
-
-    return types.void(function, element, at), codegen
+    loop(builder, builder.sub(at.end, at.begin), [], one)
 
 
-@intrinsic
-def _each_strip(typingctx, function, element, at):
+@emitted
+def _each_strip(builder, function: Type, element: Class, at: Fields) -> None:
     """Emit a function for rows side by side, enough for a strip; the last strip does some again."""
+    strip = Strip(builder, element, at.segments, at.stride)
+    lanes, last = I64(strip.lanes), builder.sub(at.end, I64(strip.lanes))
 
-    def codegen(context, builder, signature, arguments):
-        at = _Arrays(*[builder.extract_value(arguments[2], field) for field in range(len(_Arrays._fields))])
-        strip = Strip(builder, instance(element), at.segments, at.stride)
-        lanes, last = I64(strip.lanes), builder.sub(at.end, I64(strip.lanes))
+    def one(number, _):
+        index = builder.add(at.begin, builder.mul(number, lanes))
+        _emit(function, strip, at, builder.select(builder.icmp_signed("<", index, last), index, last))
+        return []
 
-        def one(number, _):
-            index = builder.add(at.begin, builder.mul(number, lanes))
-            _emit(function, strip, at, builder.select(builder.icmp_signed("<", index, last), index, last))
-            return []
-
-        count = builder.add(builder.sub(at.end, at.begin), I64(strip.lanes - 1))
-        loop(builder, builder.sdiv(count, lanes), [], one)
-        return context.get_dummy_value()
-
-    return types.void(function, element, at), codegen
+    count = builder.add(builder.sub(at.end, at.begin), I64(strip.lanes - 1))
+    loop(builder, builder.sdiv(count, lanes), [], one)
 
 
 @subroutine

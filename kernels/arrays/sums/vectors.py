@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from ...block import emit as e
 from ...block.microkernels import Rows
 from ...block.tags import field_class
-from ...runtime.jit import cgutils, intrinsic, ir, types
+from ...runtime.emitted import Pointer, Type, emitted, float64, int64
+from ...runtime.jit import cgutils, ir
 
 TILE = 1024
 """Number of results whose totals are held at a time, 8 KiB of the L1 cache."""
@@ -201,134 +202,93 @@ class _Emitter:
         return self.builder.icmp_signed("==", stride, e.I64(self.size))
 
 
-@intrinsic
-def join_row(typingctx, leaf, at, stride, count, about, total):
+@emitted
+def join_row(builder, leaf: Type, at: Pointer, stride, count, about: Pointer, total: Pointer) -> None:
     """Join a row of numbers with the vector at an address; `about` is the address of one number."""
+    emitter, about = _Emitter(builder, leaf), e.load(builder, e.F64, about, 8)
+    second = builder.icmp_signed("==", stride, e.I64(2 * emitter.size))
 
-    def codegen(context, builder, signature, arguments):
-        emitter, (stride, count) = _Emitter(builder, leaf), arguments[2:4]
-        at, about, total = (builder.inttoptr(arguments[place], e.POINTER) for place in (1, 4, 5))
-        about = e.load(builder, e.F64, about, 8)
-        second = builder.icmp_signed("==", stride, e.I64(2 * emitter.size))
+    def sum_strided():
+        return e.either(builder, second, *[lambda row=row: [row(at, stride, count, about)] for row in rows])
 
-        def sum_strided():
-            return e.either(builder, second, *[lambda row=row: [row(at, stride, count, about)] for row in rows])
-
-        rows = emitter.every_second, emitter.strided_row
-        [found] = e.either(builder, emitter.side_by_side(stride), lambda: [emitter.row(at, count, about)], sum_strided)
-        e.store(builder, emitter.join(e.load(builder, emitter.kind, total, 8), found), total, 8)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 5), codegen
+    rows = emitter.every_second, emitter.strided_row
+    [found] = e.either(builder, emitter.side_by_side(stride), lambda: [emitter.row(at, count, about)], sum_strided)
+    e.store(builder, emitter.join(e.load(builder, emitter.kind, total, 8), found), total, 8)
 
 
-@intrinsic
-def join_rows(typingctx, leaf, at, row_stride, rows, stride, count, abouts, totals):
+@emitted
+def join_rows(
+    builder, leaf: Type, at: Pointer, row_stride, rows, stride, count, abouts: Pointer, totals: Pointer
+) -> None:
     """Join rows with the totals of their columns; `abouts` and `totals` are addresses of one float64 for each."""
+    emitter = _Emitter(builder, leaf)
 
-    def codegen(context, builder, signature, arguments):
-        emitter, (row_stride, rows, stride, count) = _Emitter(builder, leaf), arguments[2:6]
-        at, abouts, totals = (builder.inttoptr(arguments[place], e.POINTER) for place in (1, 6, 7))
+    def some(index, first, together, step):
+        start = e.offset(builder, at, builder.mul(builder.add(first, builder.mul(index, e.I64(together))), row_stride))
+        emitter.columns(start, row_stride, together, step, count, abouts, totals)
+        return []
 
-        def some(index, first, together, step):
-            start = e.offset(
-                builder, at, builder.mul(builder.add(first, builder.mul(index, e.I64(together))), row_stride)
-            )
-            emitter.columns(start, row_stride, together, step, count, abouts, totals)
-            return []
+    def contiguous():
+        groups = builder.sdiv(rows, e.I64(_ROWS))
+        done = builder.mul(groups, e.I64(_ROWS))
+        e.loop_of_any(builder, groups, [], lambda index, _: some(index, e.I64(0), _ROWS, None))
+        e.loop_of_any(builder, builder.sub(rows, done), [], lambda index, _: some(index, done, 1, None))
+        return []
 
-        def contiguous():
-            groups = builder.sdiv(rows, e.I64(_ROWS))
-            done = builder.mul(groups, e.I64(_ROWS))
-            e.loop_of_any(builder, groups, [], lambda index, _: some(index, e.I64(0), _ROWS, None))
-            e.loop_of_any(builder, builder.sub(rows, done), [], lambda index, _: some(index, done, 1, None))
-            return []
+    def sum_strided():
+        return e.loop_of_any(builder, rows, [], lambda index, _: some(index, e.I64(0), 1, stride))
 
-        def sum_strided():
-            return e.loop_of_any(builder, rows, [], lambda index, _: some(index, e.I64(0), 1, stride))
-
-        e.either(builder, emitter.side_by_side(stride), contiguous, sum_strided)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 7), codegen
+    e.either(builder, emitter.side_by_side(stride), contiguous, sum_strided)
 
 
-@intrinsic
-def clear(typingctx, leaf, totals, count):
+@emitted
+def clear(builder, leaf: Type, totals, count) -> None:
     """Write the neutral element, for as many vectors as the numbers begin."""
+    emitter, totals = _Emitter(builder, leaf), builder.inttoptr(totals, e.POINTER)
+    count = builder.sdiv(builder.add(count, e.I64(emitter.lanes - 1)), e.I64(emitter.lanes))
 
-    def codegen(context, builder, signature, arguments):
-        emitter, totals = _Emitter(builder, leaf), builder.inttoptr(arguments[1], e.POINTER)
-        count = builder.sdiv(builder.add(arguments[2], e.I64(emitter.lanes - 1)), e.I64(emitter.lanes))
+    def one(index, _):
+        e.store(builder, emitter.start, emitter.place(totals, index, None, 8), 8)
+        return []
 
-        def one(index, _):
-            e.store(builder, emitter.start, emitter.place(totals, index, None, 8), 8)
-            return []
-
-        e.loop_of_any(builder, count, [], one)
-        return context.get_dummy_value()
-
-    return types.void(leaf, types.int64, types.int64), codegen
+    e.loop_of_any(builder, count, [], one)
 
 
-@intrinsic
-def join_lanes(typingctx, leaf, total):
+@emitted
+def join_lanes(builder, leaf: Type, total) -> float64:
     """The lanes of the vector at an address, joined in pairs."""
-
-    def codegen(context, builder, signature, arguments):
-        emitter = _Emitter(builder, leaf)
-        value, distance = (
-            e.load(builder, emitter.kind, builder.inttoptr(arguments[1], e.POINTER), 8),
-            emitter.lanes // 2,
-        )
-        while distance:
-            order = ir.Constant(e.vector(e.I32, emitter.lanes), [lane ^ distance for lane in range(emitter.lanes)])
-            value = emitter.join(value, builder.shuffle_vector(value, value, order))
-            distance //= 2
-        return builder.extract_element(value, e.I32(0))
-
-    return types.float64(leaf, types.int64), codegen
+    emitter = _Emitter(builder, leaf)
+    value, distance = (e.load(builder, emitter.kind, builder.inttoptr(total, e.POINTER), 8), emitter.lanes // 2)
+    while distance:
+        order = ir.Constant(e.vector(e.I32, emitter.lanes), [lane ^ distance for lane in range(emitter.lanes)])
+        value = emitter.join(value, builder.shuffle_vector(value, value, order))
+        distance //= 2
+    return builder.extract_element(value, e.I32(0))
 
 
-@intrinsic
-def join(typingctx, leaf, a, b):
-    def codegen(context, builder, signature, arguments):
-        return field_class(leaf, "function").base.emit_join(builder, *arguments[1:])
-
-    return types.float64(leaf, types.float64, types.float64), codegen
+@emitted
+def join(builder, leaf: Type, a: float64, b: float64) -> float64:
+    return field_class(leaf, "function").base.emit_join(builder, a, b)
 
 
-@intrinsic
-def load_float64(typingctx, address):
-    def codegen(context, builder, signature, arguments):
-        return e.load(builder, e.F64, builder.inttoptr(arguments[0], e.POINTER), 8)
-
-    return types.float64(types.int64), codegen
+@emitted
+def load_float64(builder, address) -> float64:
+    return e.load(builder, e.F64, builder.inttoptr(address, e.POINTER), 8)
 
 
-@intrinsic
-def store_as(typingctx, address, value, size):
+@emitted
+def store_as(builder, at: Pointer, value: float64, size) -> None:
     """Write a float64 as a number of 4 or 8 bytes."""
-
-    def codegen(context, builder, signature, arguments):
-        at = builder.inttoptr(arguments[0], e.POINTER)
-        with builder.if_else(builder.icmp_signed("==", arguments[2], e.I64(4))) as (narrow, wide):
-            with narrow:
-                e.store(builder, builder.fptrunc(arguments[1], e.F32), at, 4)
-            with wide:
-                e.store(builder, arguments[1], at, 8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.float64, types.int64), codegen
+    with builder.if_else(builder.icmp_signed("==", size, e.I64(4))) as (narrow, wide):
+        with narrow:
+            e.store(builder, builder.fptrunc(value, e.F32), at, 4)
+        with wide:
+            e.store(builder, value, at, 8)
 
 
-@intrinsic
-def buffers(typingctx):
+@emitted
+def buffers(builder) -> int64:
     """The address of three tiles of float64 on the stack: totals, those of a block of rows, numbers to subtract."""
-
-    def codegen(context, builder, signature, arguments):
-        memory = cgutils.alloca_once(builder, ir.ArrayType(e.F64, 3 * TILE))
-        memory.align = 64
-        return builder.ptrtoint(memory, e.I64)
-
-    return types.int64(), codegen
+    memory = cgutils.alloca_once(builder, ir.ArrayType(e.F64, 3 * TILE))
+    memory.align = 64
+    return builder.ptrtoint(memory, e.I64)
