@@ -16,8 +16,8 @@ from ..block.microkernels import Rows, convert
 from ..block.packing import TilePanel, VectorPanel, factors_in_two, interleaved_parts
 from ..block.sources import Float32, Float64
 from ..block.tags import field_class, instance
-from ..runtime.emitted import Pointer, Type, emitted
-from ..runtime.jit import intrinsic, ir, types
+from ..runtime.emitted import Class, Pointer, Type, emitted
+from ..runtime.jit import ir
 from .powers import Powers
 
 _DEGREES = {"bf16": 3, "tf32": 4, "fp16": 4}
@@ -89,9 +89,8 @@ def start_panel(builder, tag: Type, state) -> None:
 def hide_lanes(builder, tag: Type, row, first) -> None:
     """Set lanes 0 to `first` - 1 of the row at an address to -inf."""
     form, [row] = Form(builder, tag), _pointers(builder, row)
-    last = broadcast(builder, builder.trunc(first, e.I32), form.lanes)
     for number in range(form.count):
-        hidden = builder.icmp_signed("<", e.lane_numbers(form.lanes, number * form.lanes), last)
+        hidden = e.first_lanes(builder, first, form.lanes, number * form.lanes)
         form.store(builder.select(hidden, form.splat(float("-inf")), form.load(row, number)), row, number)
 
 
@@ -232,8 +231,7 @@ def _store_turned(
             turned = [builder.bitcast(line, e.vector(e.I16, width)) for line in lines]
         else:
             turned = [convert(builder, value, access.element) for value in e.transpose(builder, scaled)]
-        inside = broadcast(builder, builder.trunc(builder.sub(columns, first), e.I32), width)
-        mask = builder.icmp_signed("<", e.lane_numbers(width), inside)
+        mask = e.first_lanes(builder, builder.sub(columns, first), width)
         begin = e.offset(builder, out, builder.mul(first, e.I64(access.element.size)))
         for line, value in enumerate(turned):
             here = builder.icmp_signed("<", e.I64(line), rows)
@@ -244,35 +242,29 @@ def _store_turned(
     e.loop(builder, builder.sdiv(builder.add(columns, e.I64(width - 1)), e.I64(width)), [], square)
 
 
-@intrinsic
-def finish_panel(typingctx, tag, element, state, unit, sums, rows, columns, out, out_stride, largest, totals):
+@emitted
+def finish_panel(
+    builder, tag: Type, target: Class, state: Pointer, unit, sums: Pointer, rows, columns, out: Pointer, out_stride,
+    largest_at: Pointer, total_at: Pointer,
+) -> None:  # fmt: skip
     """Divide a panel's sums (columns x lanes) by its totals, and store them turned, as rows of `out`; and of its first
     `rows` lanes the largest scores, times the number with the bits `unit`, and the totals. A lane that has seen nothing
     gives zeros, inf and 1."""
-    target = instance(element)
-
-    def codegen(context, builder, signature, arguments):
-        form = Form(builder, tag)
-        _, _, state, unit, sums, rows, columns, out, out_stride, *statistics = arguments
-        state, sums, out, *statistics = _pointers(builder, state, sums, out, *statistics)
-        unit = form.broadcast(unit)
-        lanes, paired = form.lanes, form.panel is TilePanel and target.stored is e.I16
-        access = Rows(builder, target, 2 * lanes if paired else lanes)
-        whole = Rows(builder, form.number, lanes)
-        present = broadcast(builder, builder.trunc(rows, e.I32), lanes)
-        for number in range(form.count):
-            total, largest = form.load(state, form.count + number), form.load(state, number)
-            empty = builder.fcmp_ordered("==", total, form.splat(0.0))
-            total = builder.select(empty, form.splat(1.0), total)
-            factor = builder.fdiv(form.splat(1.0), total)
-            largest = builder.select(empty, form.splat(float("inf")), builder.fmul(largest, unit))
-            mask = builder.icmp_signed("<", e.lane_numbers(lanes, number * lanes), present)
-            for value, at in zip((largest, total), statistics, strict=True):
-                whole.write(value, e.offset(builder, at, number * form.vector_bytes), mask)
-            begin = e.offset(builder, sums, number * form.vector_bytes)
-            left = builder.sub(rows, e.I64(number * lanes))
-            here = e.offset(builder, out, builder.mul(e.I64(number * lanes), out_stride))
-            _store_turned(form, access, begin, factor, left, columns, here, out_stride)
-        return context.get_dummy_value()
-
-    return types.void(tag, element, *[types.int64] * 9), codegen
+    form = Form(builder, tag)
+    unit = form.broadcast(unit)
+    lanes, paired = form.lanes, form.panel is TilePanel and target.stored is e.I16
+    access = Rows(builder, target, 2 * lanes if paired else lanes)
+    whole = Rows(builder, form.number, lanes)
+    for number in range(form.count):
+        total, largest = form.load(state, form.count + number), form.load(state, number)
+        empty = builder.fcmp_ordered("==", total, form.splat(0.0))
+        total = builder.select(empty, form.splat(1.0), total)
+        factor = builder.fdiv(form.splat(1.0), total)
+        largest = builder.select(empty, form.splat(float("inf")), builder.fmul(largest, unit))
+        mask = e.first_lanes(builder, rows, lanes, number * lanes)
+        for value, at in ((largest, largest_at), (total, total_at)):
+            whole.write(value, e.offset(builder, at, number * form.vector_bytes), mask)
+        begin = e.offset(builder, sums, number * form.vector_bytes)
+        left = builder.sub(rows, e.I64(number * lanes))
+        here = e.offset(builder, out, builder.mul(e.I64(number * lanes), out_stride))
+        _store_turned(form, access, begin, factor, left, columns, here, out_stride)

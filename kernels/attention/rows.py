@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..block.emit import F64, I32, I64, broadcast, lane_numbers, load, loop, offset, store
+from ..block.emit import F64, I64, broadcast, first_lanes, load, loop, offset, store
 from ..block.microkernels import Rows
 from ..block.sources import Float32, Float64
 from ..runtime.emitted import Pointer, Value, emitted
@@ -69,9 +69,7 @@ def mask_row(builder, scores: Pointer, count, factor: Value, mask: Pointer) -> N
 
     def add(index: ir.Value, _: list) -> list:
         place, left = row.place(scores, index), builder.sub(count, builder.mul(index, I64(row.lanes)))
-        last = broadcast(builder, builder.trunc(left, I32), row.lanes)
-        there = builder.icmp_signed("<", lane_numbers(row.lanes), last)
-        added = access.read(row.place(mask, index), None, there)
+        added = access.read(row.place(mask, index), None, first_lanes(builder, left, row.lanes))
         row.store(row.fma(row.load(place), factor, added), place)
         return []
 

@@ -111,6 +111,24 @@ def masked_load(
     return call(builder, f"llvm.masked.gather.{name}.v{lanes}p0", kind, places, I32(align), mask, zero(kind))
 
 
+def masked_store(builder: ir.IRBuilder, value: ir.Value, at: ir.Value, align: int, mask: ir.Value) -> None:
+    """Store the lanes of a vector where the mask says so."""
+    name, at = suffix(value.type.element, value.type.count), builder.bitcast(at, value.type.as_pointer())
+    call(builder, f"llvm.masked.store.{name}.p0", VOID, value, at, I32(align), mask)
+
+
+def first_lanes(builder: ir.IRBuilder, left: ir.Value, lanes: int = 16, first: int = 0) -> ir.Value:
+    """The mask of the lanes, numbered from `first` on, that are below an int64."""
+    return builder.icmp_signed("<", lane_numbers(lanes, first), broadcast(builder, builder.trunc(left, I32), lanes))
+
+
+def relu(builder: ir.IRBuilder, value: ir.Value, wanted: ir.Value) -> ir.Value:
+    """max(value, 0) where `wanted`, an int64, is not 0; NaN stays."""
+    wanted = broadcast(builder, builder.icmp_signed("!=", wanted, I64(0)), value.type.count)
+    negative = builder.and_(builder.fcmp_ordered("<", value, zero(value.type)), wanted)
+    return builder.select(negative, zero(value.type), value)
+
+
 def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """An integer that is opaque to LLVM. Of addresses of rows that lie a stride apart it makes one pointer otherwise,
     which it moves from row to row: additions that wait for one another."""

@@ -103,9 +103,7 @@ class Rows:
         self.kind = e.vector(element.stored, lanes)
 
     def write(self, value: ir.Value, at: ir.Value, mask: ir.Value) -> None:
-        at = self.builder.bitcast(at, self.kind.as_pointer())
-        name = f"llvm.masked.store.{e.suffix(self.element.stored, self.lanes)}.p0"
-        e.call(self.builder, name, ir.VoidType(), value, at, e.I32(self.element.size), mask)
+        e.masked_store(self.builder, value, at, self.element.size, mask)
 
     def read(self, at: ir.Value, stride: ir.Value | None, mask: ir.Value) -> ir.Value:
         builder, lanes = self.builder, self.lanes
@@ -154,9 +152,8 @@ def store_block(
     def one_row(index: ir.Value, _: list) -> list:
         source = e.offset(builder, c, builder.mul(index, e.I64(kernel.nr * kernel.size)))
         target_row = e.offset(builder, out, builder.mul(index, out_stride))
-        left = e.broadcast(builder, builder.trunc(columns, e.I32), lanes)
         for first in range(0, kernel.nr, lanes):
-            mask = builder.icmp_signed("<", e.lane_numbers(lanes, first), left)
+            mask = e.first_lanes(builder, columns, lanes, first)
             in_block = ir.Constant(e.vector(ir.IntType(1), lanes), [first + x < kernel.nr for x in range(lanes)])
             reader = Rows(builder, _Working[kernel.size], lanes)
             value = reader.read(e.offset(builder, source, first * kernel.size), None, in_block)

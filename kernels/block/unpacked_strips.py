@@ -77,8 +77,7 @@ class Strip:
     def mask(self, columns: ir.Value) -> ir.Value:
         """The lanes of the last vector that are among so many columns."""
         lanes = self.kernel.lanes
-        left = e.broadcast(self.builder, self.builder.trunc(columns, e.I32), lanes)
-        return self.builder.icmp_signed("<", e.lane_numbers(lanes, lanes * (self.width - 1)), left)
+        return e.first_lanes(self.builder, columns, lanes, lanes * (self.width - 1))
 
     def panels(self, first: ir.Value, step: ir.Value) -> list[ir.Value]:
         """The addresses of panels so many bytes apart."""
@@ -247,29 +246,23 @@ def _finish_row(builder, leaf: Type, at: Pointer, columns, alpha, beta, addend: 
     where `relu` says so; NaN stays."""
     kernel = field_class(leaf, "kernel")
     lanes, size = kernel.lanes, kernel.size
-    kind, element = e.vector(kernel.element, lanes), ELEMENTS[f"float{8 * kernel.size}"]
+    element = ELEMENTS[f"float{8 * kernel.size}"]
     factors = [builder.bitcast(each, e.F64) for each in (alpha, beta)]
     factors = [builder.fptrunc(each, e.F32) if size == 4 else each for each in factors]
     alpha, beta = (e.broadcast(builder, each, lanes) for each in factors)
-    relu = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)), lanes)
     access, neighbours = Rows(builder, type(element), lanes), builder.icmp_signed("==", step, e.I64(size))
 
     def some(index: ir.Value, _: list) -> list:
         first = _multiple(builder, index, lanes)
-        left = e.broadcast(builder, builder.trunc(builder.sub(columns, first), e.I32), lanes)
-        mask, here = (
-            builder.icmp_signed("<", e.lane_numbers(lanes), left),
-            e.offset(builder, at, _multiple(builder, first, size)),
-        )
+        mask = e.first_lanes(builder, builder.sub(columns, first), lanes)
+        here = e.offset(builder, at, _multiple(builder, first, size))
         of_addend = e.offset(builder, addend, builder.mul(first, step))
         added = e.either(
             builder, neighbours, lambda: [access.read(of_addend, None, mask)],
             lambda: [access.read(of_addend, step, mask)],
         )[0]  # fmt: skip
         value = builder.fmul(alpha, access.read(here, None, mask))
-        value = builder.fadd(value, builder.fmul(beta, added))
-        negative = builder.fcmp_ordered("<", value, e.zero(kind))
-        access.write(builder.select(builder.and_(negative, relu), e.zero(kind), value), here, mask)
+        access.write(e.relu(builder, builder.fadd(value, builder.fmul(beta, added)), relu), here, mask)
         return []
 
     e.loop_of_any(builder, builder.sdiv(builder.add(columns, e.I64(lanes - 1)), e.I64(lanes)), [], some)

@@ -18,7 +18,8 @@ from ..block.microkernels import Rows, convert
 from ..block.tags import constant
 from ..runtime.emitted import Class, Pointer, emitted
 from ..runtime.jit import ir, subroutine
-from .descriptor import field
+from ..runtime.record import record_at
+from .descriptor import PassPlan, Plan
 from .gather_scatter import write_apart, write_together
 from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import read32
@@ -68,25 +69,18 @@ def _multiply(builder, kernel: Class, steps, first, second, table: Pointer, weig
         e.store(builder, total, e.offset(builder, sums, place * kernel.lanes * kernel.size), kernel.size)
 
 
-def _activate(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
-    wanted = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)), value.type.count)
-    negative = builder.fcmp_ordered("<", value, e.zero(value.type))
-    return builder.select(builder.and_(negative, wanted), e.zero(value.type), value)
-
-
 @emitted
 def _put_row(builder, kernel: Class, kind: Class, sums: Pointer, bias: Pointer, at: Pointer, columns, relu) -> None:
     """Store the first `columns` channels of a position, plus their bias."""
     lanes, size = kernel.lanes, kernel.size
-    access, left = Rows(builder, kind, lanes), e.broadcast(builder, builder.trunc(columns, e.I32), lanes)
+    access = Rows(builder, kind, lanes)
     for first in range(0, kernel.nr, lanes):
         value, added = (
             e.load(builder, e.vector(kernel.element, lanes), e.offset(builder, each, first * size), size)
             for each in (sums, bias)
         )
-        value = convert(builder, _activate(builder, builder.fadd(value, added), relu), kind)
-        mask = builder.icmp_signed("<", e.lane_numbers(lanes, first), left)
-        access.write(value, e.offset(builder, at, first * kind.size), mask)
+        value = convert(builder, e.relu(builder, builder.fadd(value, added), relu), kind)
+        access.write(value, e.offset(builder, at, first * kind.size), e.first_lanes(builder, columns, lanes, first))
 
 
 @emitted
@@ -111,7 +105,7 @@ def _put_column(
     """Store 16 positions of a channel, plus its bias."""
     wide, size = e.vector(kind.working, GROUP), 8 if kind.working is e.F64 else 4
     added = e.broadcast(builder, e.load(builder, kind.working, bias, size), GROUP)
-    value = _activate(builder, builder.fadd(e.load(builder, wide, sums, size), added), relu)
+    value = e.relu(builder, builder.fadd(e.load(builder, wide, sums, size), added), relu)
     here, bits = e.offset(builder, at, base), ir.IntType(GROUP)
     lanes = builder.bitcast(builder.trunc(run, bits), e.vector(ir.IntType(1), GROUP))
     with builder.if_else(builder.icmp_unsigned("<=", run, e.I64(0xFFFF))) as (together, apart):
@@ -129,18 +123,18 @@ def _put_column(
 @subroutine
 def _write(leaf, job, panel, out, place):
     """Store the block in the scratch memory for one panel of channels, at a row of the tables of the pass."""
-    tag, plan, one = leaf.kernel, job.plan, job.one
+    tag, plan, one = leaf.kernel, record_at(Plan, job.plan), record_at(PassPlan, job.one)
     mr, nr, size = constant(tag, "mr"), constant(tag, "nr"), constant(tag, "size")
-    stride, relu = field("plan", plan, "channel_stride"), field("plan", plan, "relu")
-    columns, bias = min(nr, field("plan", plan, "columns") - panel * nr), job.bias + panel * nr * size
-    out, offsets = out + panel * nr * stride, field("pass", one, "offsets") + 64 * place
+    stride, relu = plan.channel_stride, plan.relu
+    columns, bias = min(nr, plan.columns - panel * nr), job.bias + panel * nr * size
+    out, offsets = out + panel * nr * stride, one.offsets + 64 * place
     if stride == constant(leaf.element, "size"):
         for row in range(16 // mr * mr):
             at = read32(offsets + 4 * row)
             if at != NOWHERE:
                 _put_row(tag, leaf.element, job.scratch + row * nr * size, bias, out + at, columns, relu)
         return
-    turned, runs = job.scratch + 16 * nr * size, field("pass", one, "runs") + RUN_BYTES * place
+    turned, runs = job.scratch + 16 * nr * size, one.runs + RUN_BYTES * place
     run, base = read32(runs + 4), read32(runs)
     if run == 0:
         return
@@ -155,22 +149,22 @@ def _write(leaf, job, panel, out, place):
 @subroutine
 def _convolve(leaf, job):
     """Blocks of positions, for panels of output channels."""
-    tag, one = leaf.kernel, job.one
+    tag, one = leaf.kernel, record_at(PassPlan, job.one)
     mr, nr, size, b_bytes = (
         constant(tag, "mr"), constant(tag, "nr"), constant(tag, "size"), constant(tag, "b_bytes")
     )  # fmt: skip
-    steps, table, groups = field("pass", one, "steps"), field("pass", one, "table"), field("pass", one, "groups")
-    starts, parts = field("pass", one, "starts"), 16 // mr
+    steps, table, groups = one.steps, one.table, one.groups
+    starts, parts = one.starts, 16 // mr
     for panel in range(job.first_panel, job.last_panel):
         weights = job.b + panel * steps * b_bytes
         for block in range(job.first, job.last):
             place, period = block % groups, block // groups
-            a = job.a + period * field("pass", one, "period") * size
+            a = job.a + period * one.period * size
             for part in range(parts):
                 at = starts + 8 * (place * parts + part)
                 first, second = a + size * read32(at), a + size * read32(at + 4)
                 _multiply(tag, steps, first, second, table, weights, job.scratch + part * mr * nr * size)
-            _write(leaf, job, panel, job.out + period * field("pass", one, "period_stride"), place)
+            _write(leaf, job, panel, job.out + period * one.period_stride, place)
 
 
 class ConvolveVectors(NamedTuple):

@@ -109,12 +109,7 @@ class Lanes:
 
     def store_some(self, value: ir.Value, at: ir.Value, mask: ir.Value) -> None:
         """Store the lanes of a mask."""
-        name, size = (
-            e.suffix(value.type.element, self.count),
-            self.size if value.type == self.kind else self.element.size,
-        )
-        at = self.builder.bitcast(at, value.type.as_pointer())
-        e.call(self.builder, f"llvm.masked.store.{name}.p0", e.VOID, value, at, e.I32(size), mask)
+        e.masked_store(self.builder, value, at, self.size if value.type == self.kind else self.element.size, mask)
 
     def store_elements(self, value: ir.Value, at: ir.Value, mask: ir.Value | None) -> None:
         """Store values of the working type as elements, where the mask says so."""

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..block.emit import I64, POINTER, load
-from ..runtime.emitted import Constant, emitted, int64
 from ..runtime.jit import ir
 from ..runtime.record import Record
 
@@ -21,40 +20,30 @@ def _record(name: str, fields: str) -> Any:
     return type(name, (Record,), {"__module__": __name__, "__annotations__": dict.fromkeys(fields.split(), int)})
 
 
-PLAN = (
-    # Reading: spots of the array, its channels, and the leaf that packs.
-    "pack", "groups", "period_stride", "runs", "offsets", "tables", "planes", "channels", "count", "blocks", "parts",
-    "all_groups", "group_stride", "zeros", "depth", "ahead",
-    # The packed form: the number of groups of a region, and of those in front of a strip.
-    "array_bytes", "part_bytes", "region_bytes", "region_groups", "front_groups", "strip_table", "strips",
-    "pack_chunk", "array_chunk", "plane_table",
-    # Computing and writing.
-    "convolve", "finish", "channel_groups", "columns", "channel_stride", "relu", "direct", "panels", "chunk",
-    "sums_bytes", "passes", "pass_table", "group_bytes",
-    "bias_group",
-)  # fmt: skip
-"""Fields of a plan."""
+Plan = _record("Plan", """
+    pack groups period_stride runs offsets tables planes channels count blocks parts all_groups group_stride zeros depth
+    ahead array_bytes part_bytes region_bytes region_groups front_groups strip_table strips pack_chunk array_chunk
+    plane_table convolve finish channel_groups columns channel_stride relu direct panels chunk sums_bytes passes
+    pass_table group_bytes bias_group
+""")  # fmt: skip
+"""Fields of a convolution: of reading (spots of the array, its channels, and the leaf that packs), of the packed form
+(the groups of a region, and those in front of a strip), and of computing and writing."""
 
-PASS = (
-    "steps", "table", "end", "groups", "period_stride", "runs", "offsets", "block_chunk", "panel_chunk", "blocks",
-    "starts", "period",
-)  # fmt: skip
+PassPlan = _record("PassPlan", """
+    steps table end groups period_stride runs offsets block_chunk panel_chunk blocks starts period
+""")  # fmt: skip
 """Fields of each pass, one after the other at `pass_table`."""
 
-PLANE = (
-    "origin", "first_d", "last_d", "first_h", "last_h", "first_w", "last_w", "step_d", "step_h", "step_w", "rows",
-    "columns", "image", "images", "image_stride",
-)  # fmt: skip
+Plane = _record("Plane", """
+    origin first_d last_d first_h last_h first_w last_w step_d step_h step_w rows columns image images image_stride
+""")  # fmt: skip
 """Fields of the reading of each plane, one after the other at `plane_table`: bytes to where its first place would be,
 for each dimension the places that exist and the bytes between them, rows and columns, and positions of an image."""
 
-PLANE_BYTES = 8 * len(PLANE)
-
-WEIGHT = (
-    "leaf", "steps", "chunk", "panels", "blocks", "taps", "panel_chunk", "tap_chunk", "table", "a_panel", "b_part",
-    "b_block", "outputs", "channels", "row_stride", "channel_stride", "tap_stride", "sums_bytes", "parities", "odd",
-    "partitions", "front_groups", "lines_x", "lines_g", "panels_bytes",
-)  # fmt: skip
+WeightPlan = _record("WeightPlan", """
+    leaf steps chunk panels blocks taps panel_chunk tap_chunk table a_panel b_part b_block outputs channels row_stride
+    channel_stride tap_stride sums_bytes parities odd partitions front_groups lines_x lines_g panels_bytes
+""")  # fmt: skip
 """Fields of the gradient with respect to a weight."""
 
 DepthwisePlan = _record("DepthwisePlan", """
@@ -79,25 +68,18 @@ NhwcPlan = _record("NhwcPlan", """
 """)  # fmt: skip
 """Fields of a convolution of one tap with its channels last."""
 
-_TABLES = {"plan": PLAN, "pass": PASS, "plane": PLANE, "weight": WEIGHT}
-_PLACES = {(kind, name): place for kind, names in _TABLES.items() for place, name in enumerate(names)}
+
+def plan_with(fields: dict[str, int]) -> Any:
+    """A plan with these fields, and 0 in all others."""
+    return Plan(**dict.fromkeys(Plan.places(), 0) | fields)
 
 
-def describe(names: tuple[str, ...], values: dict[str, int]) -> np.ndarray:
-    """The values in the order of the names, all of them."""
-    if set(names) != set(values):
-        raise ValueError(f"fields {sorted(set(names) ^ set(values))} are missing or unknown")
-    return np.array([values[name] for name in names], np.int64)
+def table_of(kind: type[Record], rows: list[dict[str, int]]) -> np.ndarray:
+    """Records one after the other, of which `kind` says the fields."""
+    return np.array([[row[name] for name in kind.places()] for row in rows], np.int64).reshape(-1, kind.words())
 
 
-def read_field(builder: ir.IRBuilder, kind: str | type[Record], address: ir.Value, name: str) -> ir.Value:
+def read_field(builder: ir.IRBuilder, kind: type[Record], address: ir.Value, name: str) -> ir.Value:
     """The field of a plan at an address."""
-    place = _PLACES[kind, name] if isinstance(kind, str) else kind.places()[name][0]
-    at = builder.gep(builder.inttoptr(address, POINTER), [I64(8 * place)])
+    at = builder.gep(builder.inttoptr(address, POINTER), [I64(8 * kind.places()[name][0])])
     return load(builder, I64, at, 8)
-
-
-@emitted
-def field(builder, kind: Constant, address, name: Constant) -> int64:
-    """The field `name` of the plan or pass (`kind`) at an address."""
-    return read_field(builder, kind, address, name)

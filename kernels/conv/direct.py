@@ -19,7 +19,7 @@ from ..registry import Refused
 from ..runtime import threading
 from ..runtime.workspace import address_of, return_workspace, take_workspace
 from . import epilogue, geometry, pointwise, strips, tiles, weights
-from .descriptor import PASS, PLAN, describe
+from .descriptor import PassPlan, Plan, plan_with, table_of
 from .geometry import GROUP, Geometry
 from .input_layout import (
     CHANNELS,
@@ -77,7 +77,7 @@ class _Plan:
     taps_first: bool
     """Names of the folding (`input_layout.Folding`)."""
     no_bias_at: int
-    address: int
+    of: Plan
     """Of the descriptor."""
     worker_bytes: int
     whole_bytes: int
@@ -167,7 +167,7 @@ def _plan(
     if passes is None:
         return None
     sums = max(one["block_chunk"] * one["panel_chunk"] for one, _ in passes) * tiles.SUMS_BYTES
-    pass_table = np.array([[one[name] for name in PASS] for one, _ in passes], np.int64)
+    pass_table = table_of(PassPlan, [one for one, _ in passes])
     table = strips.even_strips(strip, strip_count, front, [one["blocks"] for one, _ in passes])
     regular = last and dtype == np.float32 and not gradient and not setting.relu
     fields = read[0] | {
@@ -177,11 +177,11 @@ def _plan(
         "chunk": _STEPS[parts], "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
         "group_bytes": 64 * GROUP, "bias_group": 4 * BLOCK * panels,
     }  # fmt: skip
-    values, region_bytes = describe(PLAN, dict.fromkeys(PLAN, 0) | fields), fields["region_bytes"]
+    values, region_bytes = plan_with(fields), fields["region_bytes"]
     return _Plan(
-        *common, address_of(no_bias), address_of(values),
+        *common, address_of(no_bias), values,
         sums + (region_bytes if strip else 0), 0 if strip else groups * region_bytes, key,
-        (values, read, pass_table, passes, table),
+        (read, pass_table, passes, table),
     )  # fmt: skip
 
 
@@ -268,7 +268,7 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     try:
         base, bias_at = address_of(memory), plan.no_bias_at if rows is None else address_of(rows)
         found = strips.convolve(
-            pool, threads, plan.address, address_of(x), form.address, bias_at, address_of(out), base,
+            pool, threads, plan.of, address_of(x), form.address, bias_at, address_of(out), base,
             plan.worker_bytes, base + threads * plan.worker_bytes + plan.whole_bytes,
         )  # fmt: skip
     finally:

@@ -12,7 +12,8 @@ from ..block.packing import to_bf16
 from ..block.tags import constant
 from ..runtime.emitted import Class, Pointer, emitted
 from ..runtime.jit import ir, subroutine
-from .descriptor import field
+from ..runtime.record import record_at
+from .descriptor import PassPlan, Plan
 from .gather_scatter import write_all, write_apart, write_together
 from .geometry import NOWHERE, RUN_BYTES
 from .memory import read32
@@ -21,20 +22,10 @@ _ROW = 32 * 4
 _BLOCK_ROWS = 16
 
 
-def _relu_where(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
-    """max(value, 0) where `relu` (a vector of booleans) says so; NaN stays."""
-    none = e.splat(e.F32, 0.0)
-    negative = builder.fcmp_ordered("<", value, none)
-    return builder.select(builder.and_(negative, relu), none, value)
-
-
 @emitted
 def _store_channels(builder, target: Class, sums: Pointer, at: Pointer, offsets: Pointer, columns, relu) -> None:
     """Store 16 positions, whose channels are neighbours in the result."""
     lanes = 32 if target.stored is e.I16 else 16
-    left = e.broadcast(builder, builder.trunc(columns, e.I32), lanes)
-    wanted = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)))
-    kind, name = e.vector(target.stored, lanes), f"llvm.masked.store.{e.suffix(target.stored, lanes)}.p0"
 
     def row(index: ir.Value, _: list) -> list:
         place = e.load(builder, e.I32, e.offset(builder, offsets, builder.shl(index, e.I64(2))), 4)
@@ -42,14 +33,13 @@ def _store_channels(builder, target: Class, sums: Pointer, at: Pointer, offsets:
             here = e.offset(builder, at, builder.sext(place, e.I64))
             source = e.offset(builder, sums, builder.mul(index, e.I64(_ROW)))
             values = [e.load(builder, e.vector(e.F32), e.offset(builder, source, 64 * half), 64) for half in (0, 1)]
-            values = [_relu_where(builder, value, wanted) for value in values]
+            values = [e.relu(builder, value, relu) for value in values]
             if target.stored is e.I16:
                 values = [to_bf16(builder, *values)]
             for start, value in zip(range(0, 32, lanes), values, strict=False):
                 value = convert(builder, value, target)
-                to = builder.bitcast(e.offset(builder, here, start * target.size), kind.as_pointer())
-                mask = builder.icmp_signed("<", e.lane_numbers(lanes, start), left)
-                e.call(builder, name, e.VOID, value, to, e.I32(target.size), mask)
+                to, mask = e.offset(builder, here, start * target.size), e.first_lanes(builder, columns, lanes, start)
+                e.masked_store(builder, value, to, target.size, mask)
         return []
 
     e.loop(builder, e.I64(_BLOCK_ROWS), [], row)
@@ -60,7 +50,6 @@ def _store_positions(
     builder, target: Class, sums: Pointer, at: Pointer, run, base, offsets: Pointer, channel_stride, columns, relu
 ) -> None:
     """Store 16 positions, which are neighbours in the result."""
-    wanted = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)))
     lanes = builder.bitcast(builder.trunc(run, e.I16), e.vector(e.I1))
     begin = e.offset(builder, at, base)
 
@@ -71,7 +60,7 @@ def _store_positions(
             for row, line in enumerate(e.transpose(builder, rows)):
                 channel = e.I64(16 * half + row)
                 with builder.if_then(builder.icmp_signed("<", channel, columns), likely=True):
-                    value = _relu_where(builder, line, wanted)
+                    value = e.relu(builder, line, relu)
                     if target.stored is e.I16:
                         value = instruction(builder, "avx512bf16.cvtneps2bf16.512", e.vector(e.BF16), value)
                         value = builder.bitcast(value, e.vector(e.I16))
@@ -89,21 +78,22 @@ def _store_positions(
 
 @subroutine
 def _finish(leaf, job):
-    plan, groups = job.plan, field("pass", job.one, "groups")
+    plan, one = record_at(Plan, job.plan), record_at(PassPlan, job.one)
+    groups = one.groups
     for half in range(2):
         group = job.group + half
         row = group % groups
-        if group * 16 < field("pass", job.one, "end"):
-            at = job.out + group // groups * field("pass", job.one, "period_stride")
-            offsets = field("pass", job.one, "offsets") + 64 * row
-            sums, relu = job.sums + half * 2048, field("plan", plan, "relu")
+        if group * 16 < one.end:
+            at = job.out + group // groups * one.period_stride
+            offsets = one.offsets + 64 * row
+            sums, relu = job.sums + half * 2048, plan.relu
             if constant(leaf.order, "along_k"):
                 _store_channels(leaf.element, sums, at, offsets, job.columns, relu)
             else:
-                runs = field("pass", job.one, "runs") + RUN_BYTES * row
+                runs = one.runs + RUN_BYTES * row
                 run = read32(runs + 4)
                 if run != 0:
-                    stride = field("plan", plan, "channel_stride")
+                    stride = plan.channel_stride
                     _store_positions(leaf.element, sums, at, run, read32(runs), offsets, stride, job.columns, relu)
 
 

@@ -88,6 +88,4 @@ def gather_and_store(builder: ir.IRBuilder, element: Any, value: ir.Value, at: i
         dense = _permute(builder, builder.shuffle_vector(value, value, order), here, False)
         dense = convert(builder, dense, element)
         place = e.offset(builder, at, builder.mul(builder.zext(before, e.I64), e.I64(element.size)))
-        place = builder.bitcast(place, dense.type.as_pointer())
-        name = f"llvm.masked.store.{e.suffix(element.stored, lanes)}.p0"
-        e.call(builder, name, e.VOID, dense, place, e.I32(element.size), _first(builder, count, lanes))
+        e.masked_store(builder, dense, place, element.size, _first(builder, count, lanes))

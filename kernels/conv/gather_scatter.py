@@ -154,9 +154,7 @@ def write_together(builder: ir.IRBuilder, element: Any, value: ir.Value, at: ir.
     found = e.call(builder, f"llvm.ctpop.i{count}", bits, builder.bitcast(lanes, bits))
     some = builder.sub(builder.shl(e.I32(1), builder.zext(found, e.I32)), e.I32(1))
     some = builder.bitcast(builder.trunc(some, bits), e.vector(e.I1, count))
-    target = builder.bitcast(at, e.vector(element.stored, count).as_pointer())
-    name = f"llvm.masked.store.{e.suffix(element.stored, count)}.p0"
-    e.call(builder, name, e.VOID, convert(builder, dense, element), target, e.I32(element.size), some)
+    e.masked_store(builder, convert(builder, dense, element), at, element.size, some)
 
 
 def write_all(builder: ir.IRBuilder, element: Any, value: ir.Value, at: ir.Value) -> None:

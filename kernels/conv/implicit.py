@@ -20,7 +20,7 @@ from ..registry import Refused
 from ..runtime import threading
 from ..runtime.workspace import address_of, return_workspace, take_workspace
 from . import blocks, geometry, in_place, pack_planes, pointwise_vector, strips, weights
-from .descriptor import PASS, PLAN, PLANE, describe
+from .descriptor import PassPlan, Plan, Plane, plan_with, table_of
 from .geometry import GROUP, Geometry, Pass
 from .input_layout import contiguous_strides, is_channels_last, result_array, three_strides
 from .packed_weight import Kept, array_of, form_of
@@ -95,7 +95,7 @@ class _Plan(NamedTuple):
     last: bool
     out_shape: tuple[int, ...]
     clears: bool
-    address: int
+    of: Plan
     worker_bytes: int
     whole_bytes: int
     form_key: tuple
@@ -163,7 +163,7 @@ def describe_planes(
     part_bytes = (GROUP * region[1] + GROUP) * size  # a cache line or two more: equal addresses would share a set
     squares, arrays = last and channels > 4, words * where.planes  # those of few are mostly empty
     rows = pack_planes.plane_rows(where, strides)
-    pace = pack_planes.pace_of(int(rows[0, PLANE.index("step_w")]), dtype.itemsize, squares)
+    pace = pack_planes.pace_of(int(rows[0, Plane.places()["step_w"][0]]), dtype.itemsize, squares)
     fields = {
         "pack": _pack_leaf(dtype.name, type(unit.how), pace), "plane_table": address_of(rows), "planes": where.planes,
         "channels": unit.together * strides[1], "count": channels, "blocks": words,
@@ -174,11 +174,6 @@ def describe_planes(
         "array_chunk": arrays if squares else -(-arrays // (4 * threads)),
     }  # fmt: skip
     return fields, rows
-
-
-def plan_with(fields: dict[str, int]) -> np.ndarray:
-    """A plan with these fields, and 0 in all others."""
-    return describe(PLAN, dict.fromkeys(PLAN, 0) | fields)
 
 
 def _describe_pass(
@@ -267,7 +262,7 @@ def _plan(
         fields, rows, kept = _describe(
             where, passes, unit, dtype, (channels, groups, columns, depth), wide, out_strides, last, threads
         )
-    pass_table = np.array([describe(PASS, values) for values in rows], np.int64).reshape(-1, len(PASS))
+    pass_table = table_of(PassPlan, rows)
     count, region_bytes, sums = fields["strips"], fields["region_bytes"], blocks.sums_bytes(kernel)
     values = plan_with(fields | {
         "channel_groups": groups, "columns": columns, "channel_stride": out_strides[1], "relu": int(setting.relu),
@@ -280,9 +275,9 @@ def _plan(
     packing = _packing(unit, gradient, groups, depth, *wide_weights, dtype, tuple(passes), threads)
     return _Plan(
         unit, channels * math.prod(task.kernel), packing, last,
-        (*out_shape[:2], *out_shape[7 - len(shape) :]), len(passes) < len(where.passes), address_of(values),
+        (*out_shape[:2], *out_shape[7 - len(shape) :]), len(passes) < len(where.passes), values,
         sums + (-(-region_bytes // 64) * 64 if count else 0), 0 if count else groups * region_bytes, key,
-        (values, pass_table, kept),
+        (pass_table, kept),
     )  # fmt: skip
 
 
@@ -376,7 +371,7 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     try:
         base = address_of(memory)
         found = strips.convolve(
-            pool, threads, plan.address, address_of(x), form.address, address_of(added), address_of(out), base,
+            pool, threads, plan.of, address_of(x), form.address, address_of(added), address_of(out), base,
             plan.worker_bytes, base + threads * plan.worker_bytes + plan.whole_bytes,
         )  # fmt: skip
     finally:

@@ -30,8 +30,9 @@ from ..gemm.compiled import pairs_multiply, vector_isa
 from ..registry import Refused
 from ..runtime.emitted import Pointer, emitted
 from ..runtime.jit import ir, subroutine
+from ..runtime.record import record_at
 from ..runtime.workspace import address_of
-from .descriptor import field
+from .descriptor import PassPlan, Plan
 from .geometry import NOWHERE, Geometry, Pass
 from .input_layout import is_channels_last, is_one_row
 from .pack_tiles import LineArguments, no_range_of_halves, range_of_halves
@@ -148,8 +149,8 @@ class _Emitted:
         lanes, step = group * self.kernel.lanes, group * self.kernel.lanes * size
         offsets = builder.inttoptr(builder.add(job.offsets, builder.shl(start, e.I64(2))), e.POINTER)
         out, left = builder.add(job.out, builder.mul(self.first, e.I64(size))), builder.sub(job.rows, start)
-        last, columns = (width - 1) // group, builder.trunc(builder.sub(job.columns, self.first), e.I32)
-        mask = builder.icmp_signed("<", e.lane_numbers(lanes, last * lanes), e.broadcast(builder, columns, lanes))
+        last = (width - 1) // group
+        mask = e.first_lanes(builder, builder.sub(job.columns, self.first), lanes, last * lanes)
         for row in range(self.strip.height):
             exists = builder.icmp_signed("<", e.I64(row), left)
             with builder.if_then(builder.and_(exists, builder.icmp_signed("<=", skipped, e.I64(row))), likely=True):
@@ -179,22 +180,23 @@ class _Emitted:
 @subroutine
 def _convolve(leaf, job):
     """Blocks of positions, for panels of output channels."""
-    plan, one, nr, size = job.plan, job.one, constant(leaf.kernel, "nr"), constant(leaf.element, "size")
-    groups, rows, first = field("pass", one, "groups"), field("pass", one, "starts"), job.first_panel * nr
-    taps, words = field("pass", one, "steps"), field("plan", plan, "depth")
+    plan, one = record_at(Plan, job.plan), record_at(PassPlan, job.one)
+    nr, size = constant(leaf.kernel, "nr"), constant(leaf.element, "size")
+    groups, rows, first = one.groups, one.starts, job.first_panel * nr
+    taps, words = one.steps, plan.depth
     panel_bytes = taps * words * constant(leaf.kernel, "b_bytes")
     for block in range(job.first, job.last):
         period, at = block // groups, block % groups * rows
         multiply_strips(
             leaf,
             _StripArguments(
-                job.a + period * field("pass", one, "period"), field("pass", one, "table") + 4 * at,
-                field("pass", one, "runs"), taps, field("plan", plan, "zeros"), words,
+                job.a + period * one.period, one.table + 4 * at,
+                one.runs, taps, plan.zeros, words,
                 job.b + job.first_panel * panel_bytes, panel_bytes, job.bias + 4 * first,
-                job.out + period * field("pass", one, "period_stride") + first * size,
-                field("pass", one, "offsets") + 4 * at, field("plan", plan, "relu"),
-                min(rows, field("pass", one, "end") - at),
-                min(job.last_panel * nr, field("plan", plan, "columns")) - first, field("plan", plan, "ahead"),
+                job.out + period * one.period_stride + first * size,
+                one.offsets + 4 * at, plan.relu,
+                min(rows, one.end - at),
+                min(job.last_panel * nr, plan.columns) - first, plan.ahead,
             ),
         )  # fmt: skip
 
@@ -234,7 +236,7 @@ def _find_magnitudes(builder, at: Pointer, count, limits: Pointer) -> None:
 
 @subroutine
 def _look(leaf, job):
-    first, last = job.first * 32, min(job.last * 32, field("plan", job.plan, "count"))
+    first, last = job.first * 32, min(job.last * 32, record_at(Plan, job.plan).count)
     if first < last:
         _find_magnitudes(job.at + 2 * first, last - first, job.limits)
 

@@ -13,7 +13,6 @@ from ..block.loops import leaf_address
 from ..block.sources import ELEMENTS, Across, AlongK, Contiguous, Source
 from ..runtime.workspace import address_of, empty
 from . import pack_tiles
-from .descriptor import PLAN, describe
 from .geometry import GROUP, Geometry, Task, spots, tap_spots
 from .params import three
 
@@ -165,8 +164,3 @@ def reading(
         "pack_chunk": max(4, min(64, region[1] * arrays // (4 * threads))),
     }  # fmt: skip
     return fields, (places, table)
-
-
-def describe_reading(fields: dict[str, int]) -> np.ndarray:
-    """The descriptor of a plan that only packs."""
-    return describe(PLAN, dict.fromkeys(PLAN, 0) | fields)

@@ -19,7 +19,8 @@ from ..block.tags import constant, instance
 from ..runtime import cpu
 from ..runtime.emitted import Type, emitted
 from ..runtime.jit import ir, subroutine
-from .descriptor import PLANE, PLANE_BYTES, describe, field, read_field
+from ..runtime.record import behind, record_at
+from .descriptor import Plan, Plane, read_field, table_of
 from .gather_scatter import pointer, widen
 from .geometry import GROUP, Geometry
 from .memory import clear
@@ -41,8 +42,8 @@ def plane_rows(where: Geometry, strides: tuple[int, ...]) -> np.ndarray:
             first, last = (int(there[0]), int(there[-1]) + 1) if there.size else (0, 0)
             values |= {f"first_{axis}": first, f"last_{axis}": last, f"step_{axis}": step}
             values["origin"] += stride * (int(index[first]) - pace * first) if there.size else 0
-        found.append(describe(PLANE, values))
-    return np.stack(found)
+        found.append(values)
+    return table_of(Plane, found)
 
 
 class _InRows(NamedTuple):
@@ -94,11 +95,11 @@ class _Layout:
     def __init__(self, builder: ir.IRBuilder, tags: list[Any], plan: ir.Value, plane: ir.Value) -> None:
         self.builder, (self.element, self.how, self.pace) = builder, tags
         self.step, self.part_bytes = (
-            read_field(builder, "plane", plane, "step_w"),
-            read_field(builder, "plan", plan, "part_bytes"),
+            read_field(builder, Plane, plane, "step_w"),
+            read_field(builder, Plan, plan, "part_bytes"),
         )
-        arrays = read_field(builder, "plan", plan, "planes"), read_field(builder, "plan", plan, "array_bytes")
-        self.apart, self.channel = builder.mul(*arrays), read_field(builder, "plan", plan, "channels")
+        arrays = read_field(builder, Plan, plan, "planes"), read_field(builder, Plan, plan, "array_bytes")
+        self.apart, self.channel = builder.mul(*arrays), read_field(builder, Plan, plan, "channels")
         self.size = 8 if self.element.working is e.F64 else 4
 
     def within_limits(self, at: ir.Value, layout: Callable[[list[ir.Value]], list[ir.Value]]) -> None:
@@ -142,8 +143,7 @@ class _Layout:
         builder, mask = self.builder, _within(self.builder, e.I64(0), count, GROUP)
         for part, value in enumerate(parts):
             to = e.offset(builder, target, builder.mul(self.part_bytes, e.I64(part)))
-            name = f"llvm.masked.store.{e.suffix(value.type.element, GROUP)}.p0"
-            e.call(builder, name, e.VOID, value, builder.bitcast(to, value.type.as_pointer()), e.I32(self.size), mask)
+            e.masked_store(builder, value, to, self.size, mask)
 
     def row(
         self, at: ir.Value, ends: tuple[ir.Value, ir.Value], count: ir.Value, channels: ir.Value, target: ir.Value,
@@ -280,7 +280,7 @@ def _fill(
     tags = [instance(each) for each in (element, conversion, pace)]
     at, target = pointer(builder, at), pointer(builder, target)
     layout = _layout_class(tags[1])(builder, tags, plan, plane)
-    ends = [builder.sub(read_field(builder, "plane", plane, name), place) for name in ("first_w", "last_w")]
+    ends = [builder.sub(read_field(builder, Plane, plane, name), place) for name in ("first_w", "last_w")]
 
     def sixteen(index: ir.Value, limits: list) -> list:
         begin = builder.shl(index, e.I64(4))
@@ -307,36 +307,36 @@ def _fill(
 @subroutine
 def _pack_planes(leaf, job):
     """Positions of some arrays, an array being a plane of a channel, in as many parts as the conversion makes."""
-    plan, parts, squares = job.plan, constant(leaf.conversion, "vector_parts"), constant(leaf.pace, "squares")
+    plan, parts, squares = (
+        record_at(Plan, job.plan),
+        constant(leaf.conversion, "vector_parts"),
+        constant(leaf.pace, "squares"),
+    )
     together = constant(leaf.conversion, "arrays_each")
-    planes, array_bytes = field("plan", plan, "planes"), field("plan", plan, "array_bytes")
-    part_bytes, size = field("plan", plan, "part_bytes"), field("plan", plan, "group_bytes") // 16
+    planes, array_bytes = plan.planes, plan.array_bytes
+    part_bytes, size = plan.part_bytes, plan.group_bytes // 16
     words = job.last_array // planes if squares else 1
     for array in range(job.first_array, planes if squares else job.last_array):
-        channels = min(together * words, field("plan", plan, "count") - array // planes * together)
-        plane = field("plan", plan, "plane_table") + array % planes * PLANE_BYTES
-        source = job.at + field("plane", plane, "origin") + array // planes * field("plan", plan, "channels")
-        rows, columns, image = (
-            field("plane", plane, "rows"),
-            field("plane", plane, "columns"),
-            field("plane", plane, "image"),
-        )
-        position, end, step = 16 * job.first, 16 * job.last, field("plane", plane, "step_w")
+        channels = min(together * words, plan.count - array // planes * together)
+        plane = behind(record_at(Plane, plan.plane_table), array % planes)
+        source = job.at + plane.origin + array // planes * plan.channels
+        rows, columns, image = (plane.rows, plane.columns, plane.image)
+        position, end, step = 16 * job.first, 16 * job.last, plane.step_w
         target = job.target + array * array_bytes + size * (position - 16 * job.region)
         d = h = w = number = 0
         if position > 0:
             number, rest = position // image, position % image
             d, h, w = rest // (rows * columns), rest // columns % rows, rest % columns
         while position < end:
-            if position < 0 or number >= field("plane", plane, "images"):
+            if position < 0 or number >= plane.images:
                 count, inside = end - position if position >= 0 else min(-position, end - position), False
             else:
                 count = min(columns - w, image - (d * rows + h) * columns - w, end - position)
-                inside = field("plane", plane, "first_d") <= d < field("plane", plane, "last_d")
-                inside = inside and field("plane", plane, "first_h") <= h < field("plane", plane, "last_h")
+                inside = plane.first_d <= d < plane.last_d
+                inside = inside and plane.first_h <= h < plane.last_h
             if inside:
-                at = source + number * field("plane", plane, "image_stride") + d * field("plane", plane, "step_d")
-                at += h * field("plane", plane, "step_h") + w * step
+                at = source + number * plane.image_stride + d * plane.step_d
+                at += h * plane.step_h + w * step
                 _fill(leaf.element, leaf.conversion, leaf.pace, plan, plane, at, w, count, channels, target, job.limits)
             else:
                 for word in range(words):

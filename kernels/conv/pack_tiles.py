@@ -15,7 +15,8 @@ from ..block.packing import joined_limits, parts_of, widened_range
 from ..block.tags import constant, field_class
 from ..runtime.emitted import Class, Pointer, Type, emitted
 from ..runtime.jit import ir, subroutine
-from .descriptor import field
+from ..runtime.record import record_at
+from .descriptor import Plan
 from .gather_scatter import read_positions, widen
 from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import clear
@@ -82,8 +83,7 @@ def _along(
     """The channels of a position are neighbours in memory: a line is read as two vectors, or as one of bfloat16 that
     need no conversion. The line of the position 16 further on is asked for."""
     copies = element.stored is e.I16 and conversion.target == "bf16"
-    left = e.broadcast(builder, builder.trunc(count, e.I32), 32)
-    exist = builder.icmp_signed("<", e.lane_numbers(32), left)
+    exist = e.first_lanes(builder, count, 32)
     lanes = 32 if copies else 16
     kind = e.vector(element.stored, lanes)
     first = e.load(builder, e.I64, channels, 8)
@@ -168,21 +168,21 @@ def _row(builder: ir.IRBuilder, part: int, index: ir.Value) -> ir.Value:
 @subroutine
 def _pack_one(leaf, job, array, group):
     """One group of the positions of one plane of one block of channels; zeros outside of the images."""
-    plan = job.plan
-    part_bytes, parts = field("plan", plan, "part_bytes"), field("plan", plan, "parts")
-    target = job.target + array * field("plan", plan, "array_bytes") + 1024 * (group - job.region)
-    if group < 0 or group >= field("plan", plan, "all_groups"):
+    plan = record_at(Plan, job.plan)
+    part_bytes, parts = plan.part_bytes, plan.parts
+    target = job.target + array * plan.array_bytes + 1024 * (group - job.region)
+    if group < 0 or group >= plan.all_groups:
         for part in range(parts):
             clear(target + part * part_bytes, 1024)
         return
-    planes, groups, tables = field("plan", plan, "planes"), field("plan", plan, "groups"), field("plan", plan, "tables")
+    planes, groups, tables = plan.planes, plan.groups, plan.tables
     plane, block, row = array % planes, array // planes, group % groups
     place = plane * tables * groups + row
     _pack_group(
-        leaf.source, leaf.conversion, job.at + group // groups * field("plan", plan, "period_stride"),
-        field("plan", plan, "runs") + RUN_BYTES * place, field("plan", plan, "offsets") + 64 * place,
+        leaf.source, leaf.conversion, job.at + group // groups * plan.period_stride,
+        plan.runs + RUN_BYTES * place, plan.offsets + 64 * place,
         RUN_BYTES * groups,
-        field("plan", plan, "channels") + 512 * block, min(32, field("plan", plan, "count") - 32 * block),
+        plan.channels + 512 * block, min(32, plan.count - 32 * block),
         target, part_bytes, job.limits,
     )  # fmt: skip
 

@@ -33,13 +33,6 @@ SUMS_BYTES = 32 * _ROW
 """Of the sums of 32 channels and 32 positions."""
 
 
-def _mask(builder: ir.IRBuilder, left: ir.Value, lanes: int, first: int = 0) -> ir.Value:
-    """Of the lanes from `first` on those below `left`."""
-    return builder.icmp_signed(
-        "<", e.lane_numbers(lanes, first), e.broadcast(builder, builder.trunc(left, e.I32), lanes)
-    )
-
-
 @emitted
 def _pack_pair(
     builder, leaf: Type, at: Pointer, stride, channels, count, target: Pointer, block_bytes, limits_at: Pointer
@@ -80,7 +73,7 @@ def _pack_pair(
         def read(channel: int, half: int) -> ir.Value:
             left = builder.select(builder.icmp_signed(">", channels, e.I64(channel)), count, e.I64(0))
             left = builder.sub(left, builder.add(builder.shl(block, e.I64(5)), e.I64(16 * half)))
-            here, mask = place(channel, block, half), _mask(builder, left, kind.count)
+            here, mask = place(channel, block, half), e.first_lanes(builder, left, kind.count)
             return e.masked_load(builder, kind, here, element.size, mask)
 
         return pack(block, found, read)
@@ -129,29 +122,20 @@ def _store_rows(builder, target: Class, sums, at, stride, rows, count, relu) -> 
     """Store `count` positions, at most 32, of so many channels, in rows of `stride` bytes."""
     lanes = 32 if target.size == 2 else 16
     sums, at = pointer(builder, sums), pointer(builder, at)
-    wanted = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)))
-    name = f"llvm.masked.store.{e.suffix(target.stored, lanes)}.p0"
-    masks = [_mask(builder, count, lanes, first) for first in range(0, 32, lanes)]
-
-    def activate(place: ir.Value) -> ir.Value:
-        value = e.load(builder, e.vector(e.F32), place, e.LINE)
-        negative = builder.fcmp_ordered("<", value, e.splat(e.F32, 0.0))
-        return builder.select(builder.and_(negative, wanted), e.splat(e.F32, 0.0), value)
+    masks = [e.first_lanes(builder, count, lanes, first) for first in range(0, 32, lanes)]
 
     def row(index: ir.Value, _: list) -> list:
         here = e.offset(builder, sums, builder.mul(index, e.I64(_ROW)))
         to = e.offset(builder, at, builder.mul(index, stride))
-        values = [activate(e.offset(builder, here, e.LINE * half)) for half in (0, 1)]
+        values = [e.load(builder, e.vector(e.F32), e.offset(builder, here, e.LINE * half), e.LINE) for half in (0, 1)]
+        values = [e.relu(builder, value, relu) for value in values]
         if target.stored is e.I16:  # sums of tiles are not subnormal, which this instruction would flush
             values = [to_bf16(builder, *values)]
         elif lanes == 32:
             values = [convert(builder, value, target) for value in values]
             values = [builder.shuffle_vector(*values, ir.Constant(e.vector(e.I32, 32), list(range(32))))]
         for first, (value, mask) in enumerate(zip(values, masks, strict=True)):
-            where = e.offset(builder, to, first * lanes * target.size)
-            e.call(
-                builder, name, e.VOID, value, builder.bitcast(where, value.type.as_pointer()), e.I32(target.size), mask
-            )
+            e.masked_store(builder, value, e.offset(builder, to, first * lanes * target.size), target.size, mask)
         return []
 
     e.loop(builder, rows, [], row)

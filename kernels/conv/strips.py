@@ -16,12 +16,11 @@ import numpy as np
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..runtime.jit import njit, subroutine
 from ..runtime.launch import call_at, launch
-from .descriptor import PASS, field
+from ..runtime.record import behind, record_at
+from .descriptor import PassPlan, Plan
 from .memory import read64
 from .pack_tiles import LineArguments
 from .tiles import BlockArguments
-
-_PASS_BYTES = 8 * len(PASS)
 
 
 def even_strips(strip: int, strips: int, front: int, counts: list[int]) -> np.ndarray:
@@ -36,7 +35,7 @@ def even_strips(strip: int, strips: int, front: int, counts: list[int]) -> np.nd
 class Addresses(NamedTuple):
     """What changes from call to call: a plan, its arrays, and memory."""
 
-    plan: int
+    plan: Plan
     x: int
     form: int
     """Of pairs of int64 for each pass: its packed weights, and the bytes from group to group."""
@@ -50,41 +49,41 @@ class Addresses(NamedTuple):
 @subroutine
 def _strip_task(task, worker, job):
     on = job.on
-    plan, passes = on.plan, field("plan", on.plan, "passes")
-    strips, arrays = field("plan", plan, "strips"), field("plan", plan, "blocks") * field("plan", plan, "planes")
-    group, row = task // strips, field("plan", plan, "strip_table") + task % strips * (8 + 16 * passes)
+    plan, passes = on.plan, on.plan.passes
+    strips, arrays = plan.strips, plan.blocks * plan.planes
+    group, row = task // strips, plan.strip_table + task % strips * (8 + 16 * passes)
     mine = on.memory + worker * on.worker_bytes
     region = read64(row)
     call_at(
-        field("plan", plan, "pack"),
+        plan.pack,
         LineArguments(
-            plan, on.x + group * field("plan", plan, "group_stride"), mine, on.limits + worker * LIMITS_BYTES,
-            region, region, region + field("plan", plan, "region_groups"), 0, arrays,
+            plan, on.x + group * plan.group_stride, mine, on.limits + worker * LIMITS_BYTES,
+            region, region, region + plan.region_groups, 0, arrays,
         ),
     )  # fmt: skip
-    a = mine - field("plan", plan, "group_bytes") * region
+    a = mine - plan.group_bytes * region
     for index in range(passes):
-        one, end = field("plan", plan, "pass_table") + index * _PASS_BYTES, read64(row + 16 * index + 16)
-        for i in range(read64(row + 16 * index + 8), end, field("pass", one, "block_chunk")):
-            last = min(i + field("pass", one, "block_chunk"), end)
-            for j in range(0, field("plan", plan, "panels"), field("pass", one, "panel_chunk")):
+        one, end = behind(record_at(PassPlan, plan.pass_table), index), read64(row + 16 * index + 16)
+        for i in range(read64(row + 16 * index + 8), end, one.block_chunk):
+            last = min(i + one.block_chunk, end)
+            for j in range(0, plan.panels, one.panel_chunk):
                 _call_block(on, one, index, group, a, worker, i, last, j)
 
 
 @subroutine
 def _call_block(on, one, index, group, a, worker, first, last, panel):
-    plan, panels = on.plan, field("plan", on.plan, "panels")
-    scratch = on.memory + (worker + 1) * on.worker_bytes - field("plan", plan, "sums_bytes")
+    plan, panels = on.plan, on.plan.panels
+    scratch = on.memory + (worker + 1) * on.worker_bytes - plan.sums_bytes
     form = on.form + 16 * index
-    if field("plan", plan, "zeros") != 0:  # images are read in place
+    if plan.zeros != 0:  # images are read in place
         a = on.x
-    columns = field("plan", plan, "columns") * field("plan", plan, "channel_stride")
+    columns = plan.columns * plan.channel_stride
     call_at(
-        field("plan", plan, "convolve"),
+        plan.convolve,
         BlockArguments(
-            plan, one, a, read64(form) + group * read64(form + 8), on.bias + group * field("plan", plan, "bias_group"),
+            plan, one, a, read64(form) + group * read64(form + 8), on.bias + group * plan.bias_group,
             on.out + group * columns, scratch, first, last, panel,
-            min(panel + field("pass", one, "panel_chunk"), panels),
+            min(panel + one.panel_chunk, panels),
         ),
     )  # fmt: skip
 
@@ -96,17 +95,17 @@ class _Strips(NamedTuple):
 
 @subroutine
 def _pack_task(task, worker, job):
-    plan, chunk = job.plan, field("plan", job.plan, "pack_chunk")
-    region, all_groups = -field("plan", plan, "front_groups"), field("plan", plan, "region_groups")
-    arrays = field("plan", plan, "blocks") * field("plan", plan, "planes")
-    some, chunks = field("plan", plan, "array_chunk"), (all_groups + chunk - 1) // chunk
+    plan, chunk = job.plan, job.plan.pack_chunk
+    region, all_groups = -plan.front_groups, plan.region_groups
+    arrays = plan.blocks * plan.planes
+    some, chunks = plan.array_chunk, (all_groups + chunk - 1) // chunk
     parts = (arrays + some - 1) // some
     group, array, first = task // (chunks * parts), task // chunks % parts * some, task % chunks * chunk
     call_at(
-        field("plan", plan, "pack"),
+        plan.pack,
         LineArguments(
-            plan, job.x + group * field("plan", plan, "group_stride"),
-            job.target + group * field("plan", plan, "region_bytes"), job.limits + worker * LIMITS_BYTES,
+            plan, job.x + group * plan.group_stride,
+            job.target + group * plan.region_bytes, job.limits + worker * LIMITS_BYTES,
             region, region + first, region + min(first + chunk, all_groups), array,
             min(array + some, arrays),
         ),
@@ -120,23 +119,23 @@ class _Packing(namedtuple("_Packing", "plan x target limits")):
 @subroutine
 def pack_whole(pool, threads, plan, x, target, limits):
     """Pack all positions of an array."""
-    chunk, some = field("plan", plan, "pack_chunk"), field("plan", plan, "array_chunk")
-    chunks = (field("plan", plan, "region_groups") + chunk - 1) // chunk
-    parts = (field("plan", plan, "blocks") * field("plan", plan, "planes") + some - 1) // some
-    tasks = field("plan", plan, "channel_groups") * chunks * parts
+    chunk, some = plan.pack_chunk, plan.array_chunk
+    chunks = (plan.region_groups + chunk - 1) // chunk
+    parts = (plan.blocks * plan.planes + some - 1) // some
+    tasks = plan.channel_groups * chunks * parts
     launch(pool, threads, tasks, _Packing(plan, x, target, limits))
 
 
 @subroutine
 def _block_task(task, worker, job):
     on, one = job.on, job.one
-    plan, blocks = on.plan, field("pass", job.one, "blocks")
-    block_chunk, panel_chunk = field("pass", one, "block_chunk"), field("pass", one, "panel_chunk")
+    plan, blocks = on.plan, job.one.blocks
+    block_chunk, panel_chunk = one.block_chunk, one.panel_chunk
     down = (blocks + block_chunk - 1) // block_chunk
-    across = (field("plan", plan, "panels") + panel_chunk - 1) // panel_chunk
+    across = (plan.panels + panel_chunk - 1) // panel_chunk
     group, first, panel = task // (across * down), task % down * block_chunk, task // down % across
-    a = on.memory + job.region + group * field("plan", plan, "region_bytes")
-    a += field("plan", plan, "group_bytes") * field("plan", plan, "front_groups")
+    a = on.memory + job.region + group * plan.region_bytes
+    a += plan.group_bytes * plan.front_groups
     _call_block(on, one, job.index, group, a, worker, first, min(first + block_chunk, blocks), panel * panel_chunk)
 
 
@@ -154,16 +153,16 @@ def convolve(pool, threads, plan, x, form, bias, out, memory, worker_bytes, limi
     behind these the packed activations where they are packed as a whole. Returns the magnitudes found in x."""
     reset_limits(limits, threads)
     on = Addresses(plan, x, form, bias, out, memory, worker_bytes, limits)
-    groups = field("plan", plan, "channel_groups")
-    if field("plan", plan, "strips") > 0:
-        launch(pool, threads, groups * field("plan", plan, "strips"), _Strips(on))
+    groups = plan.channel_groups
+    if plan.strips > 0:
+        launch(pool, threads, groups * plan.strips, _Strips(on))
         return found_limits(limits, threads)
     region = threads * worker_bytes
     pack_whole(pool, threads, plan, x, memory + region, limits)
-    for index in range(field("plan", plan, "passes")):
-        one = field("plan", plan, "pass_table") + index * _PASS_BYTES
-        block_chunk, panel_chunk = field("pass", one, "block_chunk"), field("pass", one, "panel_chunk")
-        down = (field("pass", one, "blocks") + block_chunk - 1) // block_chunk
-        across = (field("plan", plan, "panels") + panel_chunk - 1) // panel_chunk
+    for index in range(plan.passes):
+        one = behind(record_at(PassPlan, plan.pass_table), index)
+        block_chunk, panel_chunk = one.block_chunk, one.panel_chunk
+        down = (one.blocks + block_chunk - 1) // block_chunk
+        across = (plan.panels + panel_chunk - 1) // panel_chunk
         launch(pool, threads, groups * down * across, _Blocks(on, one, index, region))
     return found_limits(limits, threads)

@@ -19,7 +19,8 @@ from ..block.tags import constant
 from ..runtime.emitted import Class, Pointer, boolean, emitted
 from ..runtime.jit import ir, subroutine
 from ..runtime.launch import call_at
-from .descriptor import field
+from ..runtime.record import record_at
+from .descriptor import PassPlan, Plan
 from .epilogue import FinishArguments
 from .geometry import RUN_BYTES
 from .memory import read32
@@ -96,26 +97,22 @@ def _multiply_lines(
 @subroutine
 def _in_place(one, out, group):
     """Where 16 positions may be stored as they are, or 0."""
-    groups = field("pass", one, "groups")
-    run = field("pass", one, "runs") + RUN_BYTES * (group % groups)
+    groups = one.groups
+    run = one.runs + RUN_BYTES * (group % groups)
     if read32(run + 4) != 0xFFFF:
         return 0
-    return out + group // groups * field("pass", one, "period_stride") + read32(run)
+    return out + group // groups * one.period_stride + read32(run)
 
 
 @subroutine
 def _convolve_block(leaf, job):
     """Blocks of positions first to last, for panels first_panel to last_panel."""
     tag, step_bytes = leaf.kernel, 32 * constant(leaf.kernel, "b_bytes")
-    plan, one = job.plan, job.one
-    all_steps, chunk, end_of_pass = field("pass", one, "steps"), field("plan", plan, "chunk"), field("pass", one, "end")
-    direct, part_bytes = field("plan", plan, "direct"), field("plan", plan, "part_bytes")
-    channel_stride = field("plan", plan, "channel_stride")
-    table, finish, all_columns = (
-        field("pass", one, "table"),
-        field("plan", plan, "finish"),
-        field("plan", plan, "columns"),
-    )
+    plan, one = record_at(Plan, job.plan), record_at(PassPlan, job.one)
+    all_steps, chunk, end_of_pass = one.steps, plan.chunk, one.end
+    direct, part_bytes = plan.direct, plan.part_bytes
+    channel_stride = plan.channel_stride
+    table, finish, all_columns = (one.table, plan.finish, plan.columns)
     begin(tag)
     for p in range(0, all_steps, chunk):
         steps, last, slot = min(chunk, all_steps - p), p + chunk >= all_steps, job.scratch

@@ -18,9 +18,9 @@ from ..registry import Refused
 from ..runtime import threading
 from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
 from . import geometry, weight_tiles
-from .descriptor import WEIGHT, describe
+from .descriptor import Plan, WeightPlan, plan_with
 from .geometry import GROUP
-from .input_layout import CHANNELS, Folding, describe_reading, folding, reading, three_strides
+from .input_layout import CHANNELS, Folding, folding, reading, three_strides
 from .params import Setting, three
 from .round_bf16 import rounded_sums
 from .shapes import is_weight_last, lay_out_weight
@@ -65,14 +65,14 @@ class _Plan:
     precision: str
     folded: Folding
     depth: int
-    addresses: tuple[int, int, int]
-    """Of the descriptors: of the product, of reading x, and of reading g."""
+    of: tuple[WeightPlan, Plan, Plan]
+    """Of the product, of reading x, and of reading g."""
     partitioned: bool
     spaces: tuple[int, ...]
     """Bytes of the lines of x and of g, of both operands of the product, and of a thread's sums; with partitions those
     of a thread, and those of all sums."""
     kept: tuple[Any, ...]
-    """What the descriptors are and point to."""
+    """What they point to."""
 
 
 def _chunks(panels: int, blocks: int, taps: int, groups: int, threads: int) -> tuple[int, int]:
@@ -134,22 +134,19 @@ def _plan(
     sums = panel_chunk * tap_chunk * weight_tiles.SUMS_BYTES
     sizes = (x_fields["region_bytes"], g_fields["region_bytes"], panels * a_panel, blocks * b_block)
     sizes = tuple(-(-size // 64) * 64 for size in sizes)
-    product = describe(WEIGHT, {
-        "leaf": _leaf(conversion[0]), "steps": steps, "chunk": _STEPS[parts], "panels": panels, "blocks": blocks,
-        "taps": count, "panel_chunk": panel_chunk, "tap_chunk": tap_chunk, "table": address_of(distances),
-        "a_panel": a_panel, "b_part": len(odd) * part_bytes, "b_block": b_block, "outputs": outputs,
-        "channels": x_fields["count"], "row_stride": 4 * x_fields["count"] * count,
-        "channel_stride": 4 * (1 if last else count),
-        "tap_stride": 4 * (x_fields["count"] if last else 1), "sums_bytes": sums, "parities": len(odd), "odd": min(odd),
-        "partitions": partitions, "front_groups": front, "lines_x": sizes[0], "lines_g": sizes[1],
-        "panels_bytes": sizes[2],
-    })  # fmt: skip
-    descriptors = product, describe_reading(x_fields), describe_reading(g_fields)
+    product = WeightPlan(
+        leaf=_leaf(conversion[0]), steps=steps, chunk=_STEPS[parts], panels=panels, blocks=blocks, taps=count,
+        panel_chunk=panel_chunk, tap_chunk=tap_chunk, table=address_of(distances), a_panel=a_panel,
+        b_part=len(odd) * part_bytes, b_block=b_block, outputs=outputs, channels=x_fields["count"],
+        row_stride=4 * x_fields["count"] * count, channel_stride=4 * (1 if last else count),
+        tap_stride=4 * (x_fields["count"] if last else 1), sums_bytes=sums, parities=len(odd), odd=min(odd),
+        partitions=partitions, front_groups=front, lines_x=sizes[0], lines_g=sizes[1], panels_bytes=sizes[2],
+    )  # fmt: skip
     all_sums = groups * partitions * blocks * panels * count * weight_tiles.SUMS_BYTES
     spaces = (sum(sizes), all_sums) if partitions else (*(groups * size for size in sizes), sums)
-    addresses = tuple(address_of(each) for each in descriptors)
+    plans = product, plan_with(x_fields), plan_with(g_fields)
     depth = task.images * math.prod(task.output)
-    return _Plan(conversion[0], folded, depth, addresses, partitions > 0, spaces, (descriptors, distances, of_x, of_g))
+    return _Plan(conversion[0], folded, depth, plans, partitions > 0, spaces, (distances, of_x, of_g))
 
 
 def _partitions(steps: int, step_bytes: int, around: int, sums: int) -> tuple[int, int]:
@@ -210,13 +207,13 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
         if plan.partitioned:
             sums = base + threads * space
             found = weight_tiles.weight_gradient_in_partitions(
-                pool, threads, *plan.addresses, *arrays, base, space, sums, sums + plan.spaces[-1]
+                pool, threads, *plan.of, *arrays, base, space, sums, sums + plan.spaces[-1]
             )  # fmt: skip
         else:
             starts = [base + sum(plan.spaces[:index]) for index in range(4)]
             scratch = base + space
             limits = scratch + threads * plan.spaces[-1]
-            found = weight_tiles.weight_gradient(pool, threads, *plan.addresses, *arrays, *starts, scratch, limits)
+            found = weight_tiles.weight_gradient(pool, threads, *plan.of, *arrays, *starts, scratch, limits)
     finally:
         return_workspace(memory)
     if found[0] >> 32 >= _INFINITY:

@@ -17,6 +17,7 @@ from ..runtime import threading
 from ..runtime.record import Address, Bytes, Count
 from ..runtime.workspace import address_of, return_workspace, take_workspace
 from . import geometry, implicit, pointwise_vector, weight_rows
+from .descriptor import plan_with
 from .fast import CHUNK_BYTES
 from .geometry import GROUP, Geometry
 from .input_layout import is_channels_last, three_strides
@@ -118,7 +119,7 @@ def _plan(
     channels_last = is_channels_last(x_shape, x_strides, dtype.itemsize)
     taps = math.prod(task.kernel) if last else 1
     fields, of_planes = implicit.describe_planes(where, of_x, channels, dtype, unit, region, channels_last, threads)
-    plan = implicit.plan_with(fields)
+    plan = plan_with(fields)
     table, starts = _tables(where, channels, GROUP * front * size, fields["array_bytes"], size, blocks * kernel.mr)
     k_stride = next((stride for size, stride in zip(task.output[::-1], of_g[:1:-1], strict=True) if size > 1), 0)
     along_k = abs(k_stride) <= abs(of_g[1])
@@ -131,7 +132,7 @@ def _plan(
     of = weight_rows.WeightGradient(
         multiply=Address(leaf_address(weight_rows.MultiplyRows(kernel, unit.how))),
         order=Address(leaf_address(weight_rows.OrderRows(kernel))),
-        planes=Address(address_of(plan)), part_bytes=Bytes(fields["part_bytes"]), pack=Address(pack),
+        planes=Address(plan), part_bytes=Bytes(fields["part_bytes"]), pack=Address(pack),
         line_stride=Bytes(of_g[1]), k_stride=Bytes(k_stride), image_stride=Bytes(of_g[0]), batch=Count(batch),
         batches=Count(task.images // batch), x_batch=Bytes(batch * of_x[0]), positions=Count(positions),
         piece=Count(piece), piece_places=Count(-(-piece // pair)), image_places=Count(image_places),

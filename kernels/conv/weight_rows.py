@@ -18,7 +18,8 @@ from ..runtime.emitted import Class, Pointer, emitted, int64
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.raw_memory import put
-from ..runtime.record import Address, Bytes, Count, Record
+from ..runtime.record import Address, Bytes, Count, Record, record_at
+from .descriptor import Plan
 from .gather_scatter import pointer
 from .memory import read64
 from .strips import pack_whole
@@ -123,14 +124,12 @@ def _turn(builder, kernel: Class, sums, step, split_bytes, splits, rows, columns
         return [builder.fadd(line, each) for line, each in zip(lines, found, strict=True)]
 
     lines = e.loop(builder, splits, [ir.Constant(kind, [-0.0] * lanes)] * lanes, of_split)
-    mask = builder.icmp_signed("<", e.lane_numbers(lanes), e.broadcast(builder, builder.trunc(rows, e.I32), lanes))
-    name, zeros = f"llvm.masked.store.{e.suffix(kernel.element, lanes)}.p0", zero(kind)
+    mask, zeros = e.first_lanes(builder, rows, lanes), zero(kind)
     for index, line in enumerate(e.transpose(builder, lines)):
         # x - x is 0 of finite numbers, and no number of others. What lies beyond the rows was never written.
         zeros = builder.fadd(zeros, builder.select(mask, builder.fsub(line, line), zero(kind)))
         with builder.if_then(builder.icmp_signed("<", e.I64(index), columns), likely=True):
-            to = e.offset(builder, out, builder.mul(out_stride, e.I64(index)))
-            e.call(builder, name, e.VOID, line, builder.bitcast(to, kind.as_pointer()), e.I32(size), mask)
+            e.masked_store(builder, line, e.offset(builder, out, builder.mul(out_stride, e.I64(index))), size, mask)
     unordered = builder.bitcast(builder.fcmp_unordered("uno", zeros, zeros), ir.IntType(lanes))
     return builder.zext(builder.icmp_signed("!=", unordered, ir.IntType(lanes)(0)), e.I64)
 
@@ -334,7 +333,7 @@ def weight_gradient(pool, threads, of, x, g, out, size, memory, packed):
     pieces = (of.positions + of.piece - 1) // of.piece
     parts = (of.blocks + of.block_chunk - 1) // of.block_chunk
     for batch in range(of.batches):
-        pack_whole(pool, threads, of.planes, x + batch * of.x_batch, planes, x_limits)
+        pack_whole(pool, threads, record_at(Plan, of.planes), x + batch * of.x_batch, planes, x_limits)
         of_g = g + batch * of.batch * of.image_stride
         launch(pool, threads, of.batch * pieces * of.panels, _Pack(of, of_g, b, limits, scratch))
         launch(pool, threads, of.panels * of.splits * parts, _Multiply(of, places, b, sums, batch))

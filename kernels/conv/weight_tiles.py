@@ -18,7 +18,8 @@ from ..block.tags import constant
 from ..runtime.emitted import Class, Pointer, boolean, emitted
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
-from .descriptor import field
+from ..runtime.record import record_at
+from .descriptor import WeightPlan
 from .gather_scatter import pointer
 from .memory import read64, write32
 from .pack_tiles import LineArguments
@@ -106,17 +107,17 @@ def _multiply_pairs(
 def _multiply(leaf, job):
     """One block of channels, panels first to last of output channels, taps first_tap to last_tap; then their store,
     unless there are 0 columns."""
-    tag, plan = leaf.kernel, job.plan
-    chunk, all_steps = field("weight", plan, "chunk"), field("weight", plan, "steps")
-    panel_bytes, step_bytes = field("weight", plan, "a_panel"), 32 * constant(leaf.kernel, "a_bytes")
-    part_bytes = field("weight", plan, "b_part")
+    tag, plan = leaf.kernel, record_at(WeightPlan, job.plan)
+    chunk, all_steps = plan.chunk, plan.steps
+    panel_bytes, step_bytes = plan.a_panel, 32 * constant(leaf.kernel, "a_bytes")
+    part_bytes = plan.b_part
     begin(tag)
     for p in range(0, all_steps, chunk):
         sums, steps = job.scratch, min(chunk, all_steps - p)
         for panel in range(job.first, job.last):
             a = job.a + panel * panel_bytes + p * step_bytes
             for tap in range(job.first_tap, job.last_tap):
-                b = job.b + read64(field("weight", plan, "table") + 8 * tap) + p * 16 * 128
+                b = job.b + read64(plan.table + 8 * tap) + p * 16 * 128
                 _multiply_pairs(tag, steps, a, b, part_bytes, sums, p > 0)
                 sums += SUMS_BYTES
     end(tag)
@@ -129,10 +130,10 @@ def _multiply(leaf, job):
 @subroutine
 def _store_panel(plan, sums, out, columns, panel, first_tap, last_tap):
     """Store the sums of a panel of output channels and a block of channels, whose first is at `out`."""
-    channel_stride, tap_stride = field("weight", plan, "channel_stride"), field("weight", plan, "tap_stride")
-    for row in range(min(32, field("weight", plan, "outputs") - 32 * panel)):
+    channel_stride, tap_stride = plan.channel_stride, plan.tap_stride
+    for row in range(min(32, plan.outputs - 32 * panel)):
         for tap in range(last_tap - first_tap):
-            to = out + (32 * panel + row) * field("weight", plan, "row_stride") + (first_tap + tap) * tap_stride
+            to = out + (32 * panel + row) * plan.row_stride + (first_tap + tap) * tap_stride
             for column in range(columns):
                 write32(to + column * channel_stride, sums + tap * SUMS_BYTES + row * _SUMS_ROW + 4 * column)
 
@@ -177,21 +178,21 @@ class _Transposes(namedtuple("_Transposes", "lines target part_bytes panel_bytes
 @subroutine
 def _product_task(task, worker, job):
     plan = job.plan
-    panels, panel_chunk = field("weight", plan, "panels"), field("weight", plan, "panel_chunk")
-    taps, tap_chunk = field("weight", plan, "taps"), field("weight", plan, "tap_chunk")
-    blocks, channels = field("weight", plan, "blocks"), field("weight", plan, "channels")
+    panels, panel_chunk = plan.panels, plan.panel_chunk
+    taps, tap_chunk = plan.taps, plan.tap_chunk
+    blocks, channels = plan.blocks, plan.channels
     across, along = (panels + panel_chunk - 1) // panel_chunk, (taps + tap_chunk - 1) // tap_chunk
     panel, rest = task % across * panel_chunk, task // across
     tap, rest = rest % along * tap_chunk, rest // along
     block, group = rest % blocks, rest // blocks
-    out = job.out + group * field("weight", plan, "outputs") * field("weight", plan, "row_stride")
-    out += 32 * block * field("weight", plan, "channel_stride")
+    out = job.out + group * plan.outputs * plan.row_stride
+    out += 32 * block * plan.channel_stride
     call_at(
-        field("weight", plan, "leaf"),
+        plan.leaf,
         _MultiplyArguments(
-            plan, job.a + group * panels * field("weight", plan, "a_panel"),
-            job.b + (group * blocks + block) * field("weight", plan, "b_block"), out, min(32, channels - 32 * block),
-            job.scratch + worker * field("weight", plan, "sums_bytes"), panel, min(panel + panel_chunk, panels),
+            plan, job.a + group * panels * plan.a_panel,
+            job.b + (group * blocks + block) * plan.b_block, out, min(32, channels - 32 * block),
+            job.scratch + worker * plan.sums_bytes, panel, min(panel + panel_chunk, panels),
             tap, min(tap + tap_chunk, taps),
         ),
     )  # fmt: skip
@@ -212,21 +213,21 @@ def weight_gradient(pool, threads, plan, x_plan, g_plan, x, g, out, x_lines, g_l
     reset_limits(limits, 2 * threads)
     pack_whole(pool, threads, x_plan, x, x_lines, limits)
     pack_whole(pool, threads, g_plan, g, g_lines, limits_g)
-    groups, parts = field("plan", x_plan, "channel_groups"), field("plan", x_plan, "parts")
-    arrays = groups * field("plan", x_plan, "blocks") * field("plan", x_plan, "planes") * parts
-    part_bytes = field("plan", x_plan, "part_bytes")
-    parities, odd = field("weight", plan, "parities"), field("weight", plan, "odd")
+    groups, parts = x_plan.channel_groups, x_plan.parts
+    arrays = groups * x_plan.blocks * x_plan.planes * parts
+    part_bytes = x_plan.part_bytes
+    parities, odd = plan.parities, plan.odd
     pairs = _Pairs(x_lines, b, part_bytes, (part_bytes // 64 - 1) // 2, parities, odd)
     launch(pool, threads, parities * arrays, pairs)
-    steps = field("weight", plan, "steps")
+    steps = plan.steps
     transposes = _Transposes(
-        g_lines, a, field("plan", g_plan, "part_bytes"), field("weight", plan, "a_panel"), parts, steps
+        g_lines, a, g_plan.part_bytes, plan.a_panel, parts, steps
     )  # fmt: skip
-    launch(pool, threads, groups * field("weight", plan, "panels") * parts * ((steps + 7) // 8), transposes)
-    panel_chunk, tap_chunk = field("weight", plan, "panel_chunk"), field("weight", plan, "tap_chunk")
-    across = (field("weight", plan, "panels") + panel_chunk - 1) // panel_chunk
-    along = (field("weight", plan, "taps") + tap_chunk - 1) // tap_chunk
-    tasks = groups * field("weight", plan, "blocks") * across * along
+    launch(pool, threads, groups * plan.panels * parts * ((steps + 7) // 8), transposes)
+    panel_chunk, tap_chunk = plan.panel_chunk, plan.tap_chunk
+    across = (plan.panels + panel_chunk - 1) // panel_chunk
+    along = (plan.taps + tap_chunk - 1) // tap_chunk
+    tasks = groups * plan.blocks * across * along
     launch(pool, threads, tasks, _Products(plan, a, b, out, scratch))
     return found_limits(limits, threads), found_limits(limits_g, threads)
 
@@ -235,49 +236,49 @@ def weight_gradient(pool, threads, plan, x_plan, g_plan, x, g, out, x_lines, g_l
 def _partition_task(task, worker, job):
     """The sums of one group over one part of the positions."""
     plan, x_plan, g_plan = job.plan, job.x_plan, job.g_plan
-    partitions, steps = field("weight", plan, "partitions"), field("weight", plan, "steps")
+    partitions, steps = plan.partitions, plan.steps
     group, first = task // partitions, task % partitions * steps
     mine = job.memory + worker * job.worker_bytes
-    g_lines = mine + field("weight", plan, "lines_x")
-    a = g_lines + field("weight", plan, "lines_g")
-    b = a + field("weight", plan, "panels_bytes")
+    g_lines = mine + plan.lines_x
+    a = g_lines + plan.lines_g
+    b = a + plan.panels_bytes
     limits = job.limits + worker * LIMITS_BYTES
-    region = 2 * first - field("weight", plan, "front_groups")
-    arrays = field("plan", x_plan, "blocks") * field("plan", x_plan, "planes")
+    region = 2 * first - plan.front_groups
+    arrays = x_plan.blocks * x_plan.planes
     call_at(
-        field("plan", x_plan, "pack"),
+        x_plan.pack,
         LineArguments(
-            x_plan, job.x + group * field("plan", x_plan, "group_stride"), mine, limits, region, region,
-            region + field("plan", x_plan, "region_groups"), 0, arrays,
+            x_plan, job.x + group * x_plan.group_stride, mine, limits, region, region,
+            region + x_plan.region_groups, 0, arrays,
         ),
     )  # fmt: skip
-    panels = field("weight", plan, "panels")
+    panels = plan.panels
     call_at(
-        field("plan", g_plan, "pack"),
+        g_plan.pack,
         LineArguments(
-            g_plan, job.g + group * field("plan", g_plan, "group_stride"), g_lines,
+            g_plan, job.g + group * g_plan.group_stride, g_lines,
             limits + job.threads * LIMITS_BYTES, 2 * first, 2 * first, 2 * first + 2 * steps, 0, panels,
         ),
     )  # fmt: skip
-    parts, parities = field("plan", x_plan, "parts"), field("weight", plan, "parities")
-    odd = field("weight", plan, "odd")
-    part_bytes = field("plan", x_plan, "part_bytes")
+    parts, parities = x_plan.parts, plan.parities
+    odd = plan.odd
+    part_bytes = x_plan.part_bytes
     for array in range(arrays * parts):
         for which in range(parities):
             at, to = mine + array * part_bytes + 64 * (odd + which), b + (array * parities + which) * part_bytes
             _pair_lines(at, (part_bytes // 64 - 1) // 2, to)
-    part_bytes = field("plan", g_plan, "part_bytes")
+    part_bytes = g_plan.part_bytes
     for array in range(panels * parts):
         for step in range(steps):
-            to = a + array // parts * field("weight", plan, "a_panel") + (step * parts + array % parts) * 2048
+            to = a + array // parts * plan.a_panel + (step * parts + array % parts) * 2048
             _transpose_lines(g_lines + array * part_bytes + 2048 * step, to)
-    taps = field("weight", plan, "taps")
-    for block in range(field("weight", plan, "blocks")):
-        sums = job.sums + (task * field("weight", plan, "blocks") + block) * panels * taps * SUMS_BYTES
+    taps = plan.taps
+    for block in range(plan.blocks):
+        sums = job.sums + (task * plan.blocks + block) * panels * taps * SUMS_BYTES
         call_at(
-            field("weight", plan, "leaf"),
+            plan.leaf,
             _MultiplyArguments(
-                plan, a, b + block * field("weight", plan, "b_block"), 0, 0, sums, 0, panels, 0, taps
+                plan, a, b + block * plan.b_block, 0, 0, sums, 0, panels, 0, taps
             ),
         )  # fmt: skip
 
@@ -302,22 +303,22 @@ def _add_sums(builder, target: Pointer, source: Pointer, count) -> None:
 @subroutine
 def _reduce_task(task, worker, job):
     """Add the parts of the sums of one panel and one block in their order, and store them."""
-    plan, panels = job.plan, field("weight", job.plan, "panels")
-    blocks, taps = field("weight", plan, "blocks"), field("weight", plan, "taps")
-    channels = field("weight", plan, "channels")
+    plan, panels = job.plan, job.plan.panels
+    blocks, taps = plan.blocks, plan.taps
+    channels = plan.channels
     panel, block, group = task % panels, task // panels % blocks, task // (panels * blocks)
-    partitions, size = field("weight", plan, "partitions"), taps * SUMS_BYTES
+    partitions, size = plan.partitions, taps * SUMS_BYTES
     whole = blocks * panels * size
     sums = job.sums + group * partitions * whole + (block * panels + panel) * size
     for partition in range(1, partitions):
         _add_sums(sums, sums + partition * whole, size // 64)
-    out = job.out + group * field("weight", plan, "outputs") * field("weight", plan, "row_stride")
-    out += 32 * block * field("weight", plan, "channel_stride")
+    out = job.out + group * plan.outputs * plan.row_stride
+    out += 32 * block * plan.channel_stride
     _store_panel(plan, sums, out, min(32, channels - 32 * block), panel, 0, taps)
 
 
 class _Reduction(NamedTuple):
-    plan: int
+    plan: WeightPlan
     sums: int
     out: int
     run = _reduce_task
@@ -330,9 +331,9 @@ def weight_gradient_in_partitions(
     """As `weight_gradient`, where each of a fixed number of parts of the positions is packed and summed by one thread
     within its cache, and the parts' sums are added in their order. Workers have worker_bytes of the memory each."""
     reset_limits(limits, 2 * threads)
-    groups = field("plan", x_plan, "channel_groups")
+    groups = x_plan.channel_groups
     job = _Partitions(plan, x_plan, g_plan, x, g, memory, worker_bytes, sums, limits, threads)
-    launch(pool, threads, groups * field("weight", plan, "partitions"), job)
-    tasks = groups * field("weight", plan, "blocks") * field("weight", plan, "panels")
+    launch(pool, threads, groups * plan.partitions, job)
+    tasks = groups * plan.blocks * plan.panels
     launch(pool, threads, tasks, _Reduction(plan, sums, out))
     return found_limits(limits, threads), found_limits(limits + threads * LIMITS_BYTES, threads)

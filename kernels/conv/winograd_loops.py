@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..block.avx512 import instruction
 from ..block.emit import F32, I1, I16, I32, I64, VOID, broadcast, call, load, offset, pointers, splat, store, vector
+from ..block.emit import relu as relu_where
 from ..block.microkernels import multiply_panels
 from ..block.sources import ELEMENTS
 from ..block.tags import constant, field_class
@@ -155,7 +156,6 @@ def _write_tiles(
     tile, wide = field_class(leaf, "tile"), field_class(leaf, "kernel").lanes == _LANES
     side, results = range(tile.side), range(tile.results)
     where, added = load(builder, vector(I32), offsets, 4), broadcast(builder, load(builder, F32, bias, 4))
-    wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)))
     half_done = _square(builder, tile.results, tile.side)
     for j in side:
         places = [builder.mul(place_bytes, I64(i * tile.side + j)) for i in side]
@@ -165,9 +165,7 @@ def _write_tiles(
     for i in results:
         values = tile.write(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
         for j, value in enumerate(values):
-            value = builder.fadd(value, added)
-            negative = builder.and_(builder.fcmp_ordered("<", value, splat(F32, 0)), wanted)
-            value = builder.select(negative, splat(F32, 0), value)
+            value = relu_where(builder, builder.fadd(value, added), relu)
             here = builder.add(builder.mul(row, I64(i)), builder.mul(column, I64(j)))
             mask = _mask(builder, masks, i * tile.results + j)
             _scatter(builder, wide, value, offset(builder, at, here), where, mask)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..block.emit import I32, I64, VOID, broadcast, call, lane_numbers, load, offset, store, store_past_caches, vector
+from ..block.emit import I32, I64, broadcast, lane_numbers, load, masked_store, offset, store, store_past_caches, vector
 from ..runtime.jit import ir
 from .butterflies import Arithmetic, Complex
 from .lengths import members_of_lanes, sharing_rows
@@ -123,8 +123,7 @@ class Interleaved(NamedTuple):
             store(builder, numbers, to, size)
             return
         there = builder.icmp_signed("<", lane_numbers(lanes, first), broadcast(builder, place.filled, lanes))
-        at = builder.bitcast(to, numbers.type.as_pointer())
-        call(builder, f"llvm.masked.store.v{lanes}f{8 * size}.p0", VOID, numbers, at, I32(size), there)
+        masked_store(builder, numbers, to, size, there)
 
 
 class Streamed(Interleaved):

@@ -130,8 +130,7 @@ class _Vectors:
 
     def first(self, count: ir.Value) -> ir.Value:
         """The mask of the lanes that so many values fill."""
-        left = e.broadcast(self.builder, self.builder.trunc(count, e.I32), self.lanes)
-        return self.builder.icmp_signed("<", e.lane_numbers(self.lanes), left)
+        return e.first_lanes(self.builder, count, self.lanes)
 
     def with_products(self, total: ir.Value, factors: list[ir.Value], parts: list[ir.Value]) -> ir.Value:
         """A vector of sums with the products of the parts."""

@@ -66,8 +66,7 @@ class _Lines:
     def masks(self, left: ir.Value) -> list[ir.Value]:
         """Which of two times 16 lanes exist where `left` values do."""
         least = self.builder.select(self.builder.icmp_signed("<", left, e.I64(64)), left, e.I64(64))
-        left = e.broadcast(self.builder, self.builder.trunc(least, e.I32))
-        return [self.builder.icmp_signed("<", e.lane_numbers(16, first), left) for first in (0, 16)]
+        return [e.first_lanes(self.builder, least, 16, first) for first in (0, 16)]
 
     def read(self, at: ir.Value, mask: ir.Value | None, ahead: ir.Value) -> ir.Value:
         """16 stored values, zero where the mask says so; all without one. Those so many bytes `ahead` come soon."""

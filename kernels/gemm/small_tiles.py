@@ -82,12 +82,10 @@ def _clear(builder, at: Pointer, lines) -> None:
 def _copy_out(builder, target: Class, sums, sums_row, out, out_row, rows, columns) -> None:
     """Round float32 sums to the element's type, into the first `rows` x `columns` of a result."""
     sums, out = builder.inttoptr(sums, e.POINTER), builder.inttoptr(out, e.POINTER)
-    kind, name = e.vector(target.stored, 32), f"llvm.masked.store.{e.suffix(target.stored, 32)}.p0"
 
     def one_chunk(chunk: ir.Value, _: list) -> list:
         first = builder.shl(chunk, e.I64(5))
-        left = e.broadcast(builder, builder.trunc(builder.sub(columns, first), e.I32), 32)
-        mask = builder.icmp_signed("<", e.lane_numbers(32), left)
+        mask = e.first_lanes(builder, builder.sub(columns, first), 32)
         source = e.offset(builder, sums, builder.shl(chunk, e.I64(7)))
         place = e.offset(builder, out, builder.mul(first, e.I64(target.size)))
 
@@ -100,9 +98,8 @@ def _copy_out(builder, target: Class, sums, sums_row, out, out_row, rows, column
                 value = to_bf16(builder, *halves)
             else:
                 value = builder.shuffle_vector(*halves, ir.Constant(e.vector(e.I32, 32), list(range(32))))
-                value = builder.fptrunc(value, kind) if target.stored is e.F16 else value
-            at = builder.bitcast(e.offset(builder, place, builder.mul(row, out_row)), kind.as_pointer())
-            e.call(builder, name, e.VOID, value, at, e.I32(target.size), mask)
+                value = builder.fptrunc(value, e.vector(e.F16, 32)) if target.stored is e.F16 else value
+            e.masked_store(builder, value, e.offset(builder, place, builder.mul(row, out_row)), target.size, mask)
             return []
 
         e.loop(builder, rows, [], one_row)

@@ -49,9 +49,8 @@ class _Columns:
 
     def masks(self, left: ir.Value) -> list[ir.Value]:
         """Which lanes of each vector exist where so many numbers are left."""
-        builder, lanes = self.builder, self.kernel.lanes
-        left = e.broadcast(builder, builder.trunc(left, e.I32), lanes)
-        return [builder.icmp_signed("<", e.lane_numbers(lanes, lanes * v), left) for v in range(self.width)]
+        lanes = self.kernel.lanes
+        return [e.first_lanes(self.builder, left, lanes, lanes * v) for v in range(self.width)]
 
     def heights(self) -> list[tuple[int, ir.Value]]:
         """Heights of strips from the first row on, and how many strips have each."""
