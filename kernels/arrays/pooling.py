@@ -45,13 +45,9 @@ def _pool(numbers: int) -> tuple[int, int]:
 
 
 def largest(
-    images: np.ndarray,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    output: tuple[int, ...],
-) -> tuple[np.ndarray, np.ndarray]:
+    images: np.ndarray, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+    dilation: tuple[int, ...], output: tuple[int, ...],
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """The largest value of each window, and its index in the image as one dimension: of equal ones the first, and NaN
     before all. Windows that see nothing of the image have -inf, and -1."""
     shape, last = (*images.shape[:2], *output), is_last(images)
@@ -76,14 +72,9 @@ def _bits(dtype: np.dtype) -> tuple[Any, int, int, int]:
 
 
 def gradient(
-    g: np.ndarray,
-    indices: np.ndarray,
-    size: tuple[int, ...],
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> np.ndarray:
+    g: np.ndarray, indices: np.ndarray, size: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
+    padding: tuple[int, ...], dilation: tuple[int, ...],
+) -> np.ndarray:  # fmt: skip
     """Images (N, C, *size) of zeros, to which the gradients of the values of windows, laid out with the channels last,
     are added where these were found."""
     output, count = g.shape[2:], g.shape[1]

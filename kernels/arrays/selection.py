@@ -41,17 +41,9 @@ def leading(rows: np.ndarray, count: int, largest: bool) -> tuple[np.ndarray, np
     allocate, pool = (np.empty, (0, 1)) if alone else (empty, threading.pool())
     values, places = allocate((lead, count), rows.dtype), allocate((lead, count), _INT64)
     _loops().lead(
-        *pool,
-        address_of(rows),
-        address_of(values),
-        address_of(places),
-        lead,
-        size,
-        count,
-        largest,
-        NUMBERS[rows.dtype],
-        rows.itemsize,
-    )
+        *pool, address_of(rows), address_of(values), address_of(places), lead, size, count, largest,
+        NUMBERS[rows.dtype], rows.itemsize,
+    )  # fmt: skip
     return values, places
 
 

@@ -140,15 +140,9 @@ def _merge(*parts: _Seen) -> _Seen:
 
 @restore_on_failure
 def attention_gradient(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    out: np.ndarray,
-    statistics: np.ndarray,
-    g: np.ndarray,
-    mask: np.ndarray | None = None,
-    **keywords: Any,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, out: np.ndarray, statistics: np.ndarray, g: np.ndarray,
+    mask: np.ndarray | None = None, **keywords: Any,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """The gradients with respect to q, k and v; weights are made again from the scores and the statistics.
 
     With P the weights, dv = P.T g, dP = g v.T, dS = P * (dP - rowsum(g * out)), dq = scale * dS k, dk = scale * dS.T q

@@ -47,16 +47,9 @@ def takes(q: Any, k: Any, *, causal: bool = False, precision: str = "ieee", **_:
 
 
 def attention(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    mask: np.ndarray | None = None,
-    *,
-    scale: float,
-    precision: str = "ieee",
-    rounding: str = "rna",
-    **_: Any,
-) -> Attended:
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, *, scale: float,
+    precision: str = "ieee", rounding: str = "rna", **_: Any,
+) -> Attended:  # fmt: skip
     """The result and the statistics. Raises `Refused` for keys or values that are contiguous in no direction, and for
     bf16x3 products that are not finite."""
     isa, (batch, heads, length, depth), groups = _isa(), q.shape, k.shape[1]

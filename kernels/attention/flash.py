@@ -166,16 +166,9 @@ def _read_mask(
 
 @functools.lru_cache(1024)
 def _prepare(
-    dtype: np.dtype,
-    precision: str,
-    rounding: str,
-    scale: float,
-    causal: bool,
-    threads: int,
-    shapes: tuple,
-    mask: tuple[np.dtype, tuple[int, ...]] | None,
-    *strides: tuple[int, ...],
-) -> _Call:
+    dtype: np.dtype, precision: str, rounding: str, scale: float, causal: bool, threads: int, shapes: tuple,
+    mask: tuple[np.dtype, tuple[int, ...]] | None, *strides: tuple[int, ...],
+) -> _Call:  # fmt: skip
     from ..block import plans, ranges
     from ..block.loops import LIMITS_BYTES, leaf_address
     from ..block.sources import ELEMENTS
@@ -234,17 +227,9 @@ def workspace_bytes(dtype: np.dtype, precision: str, causal: bool, threads: int,
 
 
 def attention(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    mask: np.ndarray | None = None,
-    *,
-    scale: float,
-    causal: bool = False,
-    precision: str = "ieee",
-    rounding: str = "rna",
-    **_: Any,
-) -> Attended:
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, *, scale: float, causal: bool = False,
+    precision: str = "ieee", rounding: str = "rna", **_: Any,
+) -> Attended:  # fmt: skip
     """The result and the statistics, for the memory-efficient kernel with a mask. Raises `Refused` for values that
     tiles do not take."""
     if few.takes(q, k, causal=causal, precision=precision):
@@ -270,17 +255,9 @@ def spread(mask: np.ndarray | None, shapes: tuple) -> tuple[np.dtype, tuple[int,
 
 
 def specialise(
-    q: ArraySpec,
-    k: ArraySpec,
-    v: ArraySpec,
-    mask: ArraySpec | None = None,
-    *,
-    scale: float,
-    causal: bool = False,
-    precision: str = "ieee",
-    rounding: str = "rna",
-    **_: Any,
-) -> Callable[..., Attended] | None:
+    q: ArraySpec, k: ArraySpec, v: ArraySpec, mask: ArraySpec | None = None, *, scale: float, causal: bool = False,
+    precision: str = "ieee", rounding: str = "rna", **_: Any,
+) -> Callable[..., Attended] | None:  # fmt: skip
     """`attention` of arrays of these shapes and dtypes, which looks up no more than their strides."""
     if few.takes(q, k, causal=causal, precision=precision):
         return functools.partial(attention, scale=scale, precision=precision, rounding=rounding)

@@ -83,16 +83,9 @@ class _Call(NamedTuple):
 
 @functools.lru_cache(1024)
 def _prepare(
-    dtype: np.dtype,
-    precision: str,
-    rounding: str,
-    scale: float,
-    causal: bool,
-    threads: int,
-    shapes: tuple,
-    mask: tuple[np.dtype, tuple[int, ...]] | None,
-    *strides: tuple[int, ...],
-) -> _Call:
+    dtype: np.dtype, precision: str, rounding: str, scale: float, causal: bool, threads: int, shapes: tuple,
+    mask: tuple[np.dtype, tuple[int, ...]] | None, *strides: tuple[int, ...],
+) -> _Call:  # fmt: skip
     """For q and k of these shapes, and strides of q, k, v and g, and of the mask where there is one."""
     from ..block import plans
     from ..block.plans import up
@@ -146,20 +139,10 @@ def _magnitude_limits(limits: np.ndarray, operand: int) -> int:
 
 
 def attention_gradient(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    out: np.ndarray,
-    statistics: np.ndarray,
-    g: np.ndarray,
-    mask: np.ndarray | None = None,
-    *,
-    scale: float,
-    causal: bool = False,
-    precision: str = "ieee",
-    rounding: str = "rna",
-    **_: Any,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, out: np.ndarray, statistics: np.ndarray, g: np.ndarray,
+    mask: np.ndarray | None = None, *, scale: float, causal: bool = False, precision: str = "ieee",
+    rounding: str = "rna", **_: Any,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """The gradients with respect to q, k and v. Raises `Refused` for values that tiles do not take."""
     from .loops import LIMITS, Places
 

@@ -207,15 +207,9 @@ def soften_panel(
 
 
 def _store_turned(
-    form: Form,
-    access: Rows,
-    sums: ir.Value,
-    factor: ir.Value,
-    rows: ir.Value,
-    columns: ir.Value,
-    out: ir.Value,
+    form: Form, access: Rows, sums: ir.Value, factor: ir.Value, rows: ir.Value, columns: ir.Value, out: ir.Value,
     out_stride: ir.Value,
-) -> None:
+) -> None:  # fmt: skip
     """Store the first `rows` lanes of `columns` sums, times the factor, as rows of `out`: a square at a time, of
     neighbouring pairs in bf16 where `access` takes twice the lanes."""
     builder, lanes, width = form.builder, form.lanes, access.lanes

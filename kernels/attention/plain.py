@@ -50,19 +50,9 @@ def causal_mask(rows: int, columns: int, first_row: int = 0, first_column: int =
 
 
 def attention(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    mask: np.ndarray | None = None,
-    *,
-    scale: float,
-    causal: bool = False,
-    precision: str = "ieee",
-    rounding: str = "rna",
-    halves: bool = False,
-    unit: Any = None,
-    **_: Any,
-) -> Attended:
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, *, scale: float, causal: bool = False,
+    precision: str = "ieee", rounding: str = "rna", halves: bool = False, unit: Any = None, **_: Any,
+) -> Attended:  # fmt: skip
     """The result and the statistics. Both factors of the scores take the root of the scale, as in PyTorch, so that
     the products of large half values do not overflow."""
     dtype, wide = q.dtype, np.float32 if q.dtype.itemsize == 2 else q.dtype

@@ -60,19 +60,9 @@ def _common(q: ArraySpec, k: ArraySpec, v: ArraySpec, gqa: bool, dropout: float)
 
 
 def flash(
-    q: ArraySpec,
-    k: ArraySpec,
-    v: ArraySpec,
-    mask: ArraySpec | None = None,
-    *,
-    causal: bool = False,
-    gqa: bool = True,
-    dropout: float = 0.0,
-    scale: float = 1.0,
-    precision: str = "ieee",
-    off: tuple[str, ...] = (),
-    **_: Any,
-) -> str | None:
+    q: ArraySpec, k: ArraySpec, v: ArraySpec, mask: ArraySpec | None = None, *, causal: bool = False, gqa: bool = True,
+    dropout: float = 0.0, scale: float = 1.0, precision: str = "ieee", off: tuple[str, ...] = (), **_: Any,
+) -> str | None:  # fmt: skip
     """Why the flash kernel does not take a call."""
     refused = _switched_off("flash", off) or _common(q, k, v, gqa, dropout)
     if refused is not None:
@@ -83,15 +73,9 @@ def flash(
 
 
 def loops(
-    q: ArraySpec,
-    k: ArraySpec,
-    v: ArraySpec,
-    *,
-    causal: bool = False,
-    scale: float = 1.0,
-    precision: str = "ieee",
+    q: ArraySpec, k: ArraySpec, v: ArraySpec, *, causal: bool = False, scale: float = 1.0, precision: str = "ieee",
     **_: Any,
-) -> str | None:
+) -> str | None:  # fmt: skip
     """Why the loops of flash attention, which the memory-efficient kernel uses as well, do not take a call."""
     if q.shape[-1] != v.shape[-1] or q.shape[-1] > LARGEST_HEAD:
         return (
@@ -111,31 +95,17 @@ def loops(
 
 
 def flash_gradient(
-    q: ArraySpec,
-    k: ArraySpec,
-    v: ArraySpec,
-    out: ArraySpec,
-    statistics: ArraySpec,
-    g: ArraySpec,
-    mask: ArraySpec | None = None,
-    **keywords: Any,
-) -> str | None:
+    q: ArraySpec, k: ArraySpec, v: ArraySpec, out: ArraySpec, statistics: ArraySpec, g: ArraySpec,
+    mask: ArraySpec | None = None, **keywords: Any,
+) -> str | None:  # fmt: skip
     """Why the flash kernel does not take the gradients of a call."""
     return flash(q, k, v, mask, **keywords)
 
 
 def efficient(
-    q: ArraySpec,
-    k: ArraySpec,
-    v: ArraySpec,
-    mask: ArraySpec | None = None,
-    *,
-    gqa: bool = True,
-    dropout: float = 0.0,
-    mask_needs_gradient: bool = False,
-    off: tuple[str, ...] = (),
-    **_: Any,
-) -> str | None:
+    q: ArraySpec, k: ArraySpec, v: ArraySpec, mask: ArraySpec | None = None, *, gqa: bool = True, dropout: float = 0.0,
+    mask_needs_gradient: bool = False, off: tuple[str, ...] = (), **_: Any,
+) -> str | None:  # fmt: skip
     """Why the memory-efficient kernel does not take a call."""
     refused = _switched_off("efficient", off) or _common(q, k, v, gqa, dropout)
     if refused is None and mask_needs_gradient:

@@ -51,15 +51,9 @@ class Pairs1(tiles.Tiles1):
 
 
 def add_terms(
-    builder: ir.IRBuilder,
-    walk: tuple[tuple[int, int], ...],
-    a: ir.Value,
-    a_part: ir.Value,
-    b: ir.Value,
-    b_part: ir.Value,
-    rows: range,
-    sums: list[ir.Value],
-) -> list[ir.Value]:
+    builder: ir.IRBuilder, walk: tuple[tuple[int, int], ...], a: ir.Value, a_part: ir.Value, b: ir.Value,
+    b_part: ir.Value, rows: range, sums: list[ir.Value],
+) -> list[ir.Value]:  # fmt: skip
     """The sums, of some rows and 32 columns each, with the products of the parts in `walk` over 32 places along K.
 
     A row of A is a line of 32 values; parts are `a_part` and `b_part` bytes apart. A line of B is a pair of places of

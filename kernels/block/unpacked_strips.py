@@ -97,15 +97,9 @@ class Strip:
         return found
 
     def add_places(
-        self,
-        bases: list[ir.Value],
-        panels: list[ir.Value],
-        b_k: ir.Value,
-        count: int,
-        sums: list[ir.Value],
-        steps: tuple[ir.Value, ir.Value] | None = None,
-        mask: ir.Value | None = None,
-    ) -> list[ir.Value]:
+        self, bases: list[ir.Value], panels: list[ir.Value], b_k: ir.Value, count: int, sums: list[ir.Value],
+        steps: tuple[ir.Value, ir.Value] | None = None, mask: ir.Value | None = None,
+    ) -> list[ir.Value]:  # fmt: skip
         """The sums with the products of so many places along K. `bases` are addresses of rows of A, or of the first of
         some rows; `steps` are the distances between these and between places, of neighbouring values unless given."""
         builder, kernel, width = self.builder, self.kernel, self.width

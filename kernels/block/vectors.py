@@ -81,13 +81,9 @@ class Avx512Float32(NamedTuple):
 
     @classmethod
     def add_place(
-        cls,
-        builder: ir.IRBuilder,
-        of_a: Callable[[int, int], ir.Value],
-        of_b: ir.Value,
-        sums: list[ir.Value],
+        cls, builder: ir.IRBuilder, of_a: Callable[[int, int], ir.Value], of_b: ir.Value, sums: list[ir.Value],
         embedded: int,
-    ) -> list[ir.Value]:
+    ) -> list[ir.Value]:  # fmt: skip
         """The sums with the products of one place along K: `of_a(row, column)` is where a row's value is read for a
         vector of columns."""
         columns, kind = cls.nr // cls.lanes, e.vector(cls.element, cls.lanes)
@@ -147,13 +143,9 @@ def result_places(
 
 
 def store_sums(
-    builder: ir.IRBuilder,
-    kernel: Any,
-    sums: list[ir.Value],
-    places: list[tuple[ir.Value, ir.Value]],
-    accumulate: ir.Value,
-    less: bool,
-) -> None:
+    builder: ir.IRBuilder, kernel: Any, sums: list[ir.Value], places: list[tuple[ir.Value, ir.Value]],
+    accumulate: ir.Value, less: bool,
+) -> None:  # fmt: skip
     """Store the sums of a step along K, added to those of before where `accumulate` says so, or subtract them from what
     is stored there."""
 

@@ -57,18 +57,10 @@ _workspaces: dict[tuple[str, str], Callable[..., int]] = {}
 
 
 def declare(
-    kernel: Kernel,
-    name: str,
-    run: Callable[..., np.ndarray],
-    *,
-    isa: str | None = None,
-    refuses: Callable[..., str | None] | None = None,
-    workspace: Callable[..., int] | None = None,
-    slower: Callable[..., str | None] | None = None,
-    last: bool = False,
-    packs: bool = False,
-    takes: str | None = None,
-) -> None:
+    kernel: Kernel, name: str, run: Callable[..., np.ndarray], *, isa: str | None = None,
+    refuses: Callable[..., str | None] | None = None, workspace: Callable[..., int] | None = None,
+    slower: Callable[..., str | None] | None = None, last: bool = False, packs: bool = False, takes: str | None = None,
+) -> None:  # fmt: skip
     """Declare the next best implementation of one of the three kernels. Shapes that do not belong to one convolution
     raise ValueError before any implementation runs, since compiled code would read out of bounds.
 
@@ -86,13 +78,9 @@ def declare(
         _workspaces[kernel.name, name] = workspace
 
     def refusal(
-        *specs: ArraySpec,
-        without: tuple[tuple[str, str], ...] = (),
-        workspace_limit: int | None = None,
-        every: bool = False,
-        plans: int | None = None,
-        **keywords: Any,
-    ) -> str | None:
+        *specs: ArraySpec, without: tuple[tuple[str, str], ...] = (), workspace_limit: int | None = None,
+        every: bool = False, plans: int | None = None, **keywords: Any,
+    ) -> str | None:  # fmt: skip
         if not last:
             for forbidden, reason in without:
                 if forbidden == name:

@@ -285,15 +285,9 @@ def _leaf(kind: type, dtype: str, conversion: tuple[str, str | None], *window: A
 
 @functools.lru_cache(512)
 def _plan(
-    setting: Setting,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype,
-    other: tuple[int, ...],
-    written: tuple[int, ...] | None,
-    threads: int,
-    by_channels: bool,
-) -> _Plan:
+    setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, other: tuple[int, ...],
+    written: tuple[int, ...] | None, threads: int, by_channels: bool,
+) -> _Plan:  # fmt: skip
     """The plan of a convolution, or of a gradient; `other` is the shape of the second array, and `written` are the
     strides of g for the gradient with respect to the weight. Lanes are channels, or columns."""
     case, conversion = _Case(setting, shape, other, dtype, by_channels), setting.conversion(vector_isa(), dtype)

@@ -122,13 +122,9 @@ def _task_sizes(blocks: int, panels: int, groups: int, threads: int) -> tuple[in
 
 @functools.lru_cache(1024)
 def _plan(
-    setting: Setting,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype,
-    w_shape: tuple[int, ...],
+    setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, w_shape: tuple[int, ...],
     threads: int,
-) -> _Plan | None:
+) -> _Plan | None:  # fmt: skip
     """The plan of a convolution, or of the gradient with respect to its input, of an array with this shape and these
     strides. None where it reaches too far."""
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
@@ -186,16 +182,9 @@ def _plan(
 
 
 def _passes(
-    where: Geometry,
-    blocks: int,
-    array_bytes: int,
-    out_strides: tuple[int, ...],
-    last: bool,
-    item: int,
-    panels: int,
-    groups: int,
-    threads: int,
-) -> list[tuple[dict[str, int], tuple[Any, ...]]] | None:
+    where: Geometry, blocks: int, array_bytes: int, out_strides: tuple[int, ...], last: bool, item: int, panels: int,
+    groups: int, threads: int,
+) -> list[tuple[dict[str, int], tuple[Any, ...]]] | None:  # fmt: skip
     """The fields of each pass, and the arrays that they point to. `threads` is 0 where strips are divided instead."""
     found = []
     for one in where.passes:

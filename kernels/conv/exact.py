@@ -25,17 +25,9 @@ def _taps(kernel: Sequence[int], output: Sequence[int], at: Steps) -> Iterator[t
 
 
 def exact_conv(
-    x: np.ndarray,
-    weight: np.ndarray | Kept,
-    bias: np.ndarray | None = None,
-    *,
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (),
-    dilation: Sequence[int] = (),
-    groups: int = 1,
-    relu: bool = False,
-    **_: Any,
-) -> np.ndarray:
+    x: np.ndarray, weight: np.ndarray | Kept, bias: np.ndarray | None = None, *, stride: Sequence[int] = (),
+    padding: Sequence[int] = (), dilation: Sequence[int] = (), groups: int = 1, relu: bool = False, **_: Any,
+) -> np.ndarray:  # fmt: skip
     """y[n, o, p] = bias[o] + sum over c and k of x[n, c, stride p + dilation k - padding] * weight[o, c, k]."""
     kernel = weight.shape[2:]
     at = steps(len(kernel), stride, padding, dilation)
@@ -54,16 +46,9 @@ def exact_conv(
 
 
 def exact_input_gradient(
-    g: np.ndarray,
-    weight: np.ndarray,
-    *,
-    input_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (),
-    dilation: Sequence[int] = (),
-    groups: int = 1,
-    **_: Any,
-) -> np.ndarray:
+    g: np.ndarray, weight: np.ndarray, *, input_size: Sequence[int], stride: Sequence[int] = (),
+    padding: Sequence[int] = (), dilation: Sequence[int] = (), groups: int = 1, **_: Any,
+) -> np.ndarray:  # fmt: skip
     """The transpose of `exact_conv` in x, applied to g: what each input receives through the weights."""
     kernel, channels = weight.shape[2:], weight.shape[1]
     at = steps(len(kernel), stride, padding, dilation)
@@ -78,16 +63,9 @@ def exact_input_gradient(
 
 
 def exact_weight_gradient(
-    x: np.ndarray,
-    g: np.ndarray,
-    *,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (),
-    dilation: Sequence[int] = (),
-    groups: int = 1,
-    **_: Any,
-) -> np.ndarray:
+    x: np.ndarray, g: np.ndarray, *, kernel_size: Sequence[int], stride: Sequence[int] = (),
+    padding: Sequence[int] = (), dilation: Sequence[int] = (), groups: int = 1, **_: Any,
+) -> np.ndarray:  # fmt: skip
     """The transpose of `exact_conv` in the weight, applied to g."""
     at = steps(len(kernel_size), stride, padding, dilation)
     channels, outputs = x.shape[1] // groups, g.shape[1] // groups

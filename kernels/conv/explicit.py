@@ -97,18 +97,10 @@ def _split(x: np.ndarray, groups: int, images: slice, places: tuple[slice, ...] 
 
 
 def conv_explicit(
-    x: np.ndarray,
-    weight: np.ndarray,
-    bias: np.ndarray | None = None,
-    *,
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (),
-    dilation: Sequence[int] = (),
-    groups: int = 1,
-    relu: bool = False,
-    workspace_limit: int | None = None,
-    **keywords: Any,
-) -> np.ndarray:
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, *, stride: Sequence[int] = (),
+    padding: Sequence[int] = (), dilation: Sequence[int] = (), groups: int = 1, relu: bool = False,
+    workspace_limit: int | None = None, **keywords: Any,
+) -> np.ndarray:  # fmt: skip
     """The convolution by products of the weights with the columns; `keywords` are those of `matmul`."""
     kernel, channels_last = weight.shape[2:], is_channels_last(x)
     at = steps(len(kernel), stride, padding, dilation)
@@ -132,17 +124,10 @@ def conv_explicit(
 
 
 def input_gradient_explicit(
-    g: np.ndarray,
-    weight: np.ndarray,
-    *,
-    input_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (),
-    dilation: Sequence[int] = (),
-    groups: int = 1,
-    workspace_limit: int | None = None,
+    g: np.ndarray, weight: np.ndarray, *, input_size: Sequence[int], stride: Sequence[int] = (),
+    padding: Sequence[int] = (), dilation: Sequence[int] = (), groups: int = 1, workspace_limit: int | None = None,
     **keywords: Any,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """The gradient with respect to x of shape (N, C, *input_size): columns by a product, added where they came from."""
     kernel, channels_last = weight.shape[2:], is_channels_last(g)
     at = steps(len(kernel), stride, padding, dilation)
@@ -175,17 +160,10 @@ def input_gradient_explicit(
 
 
 def weight_gradient_explicit(
-    x: np.ndarray,
-    g: np.ndarray,
-    *,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (),
-    dilation: Sequence[int] = (),
-    groups: int = 1,
-    workspace_limit: int | None = None,
+    x: np.ndarray, g: np.ndarray, *, kernel_size: Sequence[int], stride: Sequence[int] = (),
+    padding: Sequence[int] = (), dilation: Sequence[int] = (), groups: int = 1, workspace_limit: int | None = None,
     **keywords: Any,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """The gradient with respect to the weight: products of g with the columns, summed over the blocks."""
     channels_last = is_channels_last(x)
     at = steps(len(kernel_size), stride, padding, dilation)

@@ -64,30 +64,18 @@ def _not_depthwise(channels: int, outputs: int, groups: int, stride: Sequence[in
 
 
 def refuses_depthwise(
-    x: ArraySpec,
-    weight: ArraySpec,
-    *others: ArraySpec,
-    groups: int = 1,
-    stride: Sequence[int] = (),
-    precision: str = "ieee",
-    rounding: str = "rna",
-    **_: Any,
-) -> str | None:
+    x: ArraySpec, weight: ArraySpec, *others: ArraySpec, groups: int = 1, stride: Sequence[int] = (),
+    precision: str = "ieee", rounding: str = "rna", **_: Any,
+) -> str | None:  # fmt: skip
     """Why a convolution, or the gradient with respect to its input, is not done channel by channel."""
     other = _not_depthwise(groups * weight.shape[1], weight.shape[0], groups, stride)
     return other or _unknown(vector_isa(), x, weight, precision, rounding)
 
 
 def refuses_weight_depthwise(
-    x: ArraySpec,
-    g: ArraySpec,
-    *,
-    groups: int = 1,
-    stride: Sequence[int] = (),
-    precision: str = "ieee",
-    rounding: str = "rna",
-    **_: Any,
-) -> str | None:
+    x: ArraySpec, g: ArraySpec, *, groups: int = 1, stride: Sequence[int] = (), precision: str = "ieee",
+    rounding: str = "rna", **_: Any,
+) -> str | None:  # fmt: skip
     """Why the gradient with respect to a weight is not computed channel by channel."""
     other = _not_depthwise(x.shape[1], g.shape[1], groups, stride)
     return other or _unknown(vector_isa(), x, g, precision, rounding)

@@ -39,14 +39,9 @@ def existing(builder: ir.IRBuilder, offsets_at: ir.Value) -> tuple[ir.Value, ir.
 
 
 def read_positions(
-    builder: ir.IRBuilder,
-    element: Any,
-    at: ir.Value,
-    run: ir.Value,
-    offsets: ir.Value,
-    exists: ir.Value,
+    builder: ir.IRBuilder, element: Any, at: ir.Value, run: ir.Value, offsets: ir.Value, exists: ir.Value,
     slot: ir.Value,
-) -> None:
+) -> None:  # fmt: skip
     """Read 16 positions of a channel into `slot`: `at` is where its period begins, `run` and `offsets` point to rows of
     `Spots`. All zero if the channel does not exist."""
     base = builder.sext(e.load(builder, e.I32, run, 4), e.I64)

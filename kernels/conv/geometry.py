@@ -185,14 +185,9 @@ def forward_geometry(task: Task, folded: int, block: int) -> Geometry:
 
 
 def _source(
-    task: Task,
-    folded: int,
-    axis: int,
-    plane: tuple[int, ...],
-    tap: tuple[int, ...],
-    extents: list[tuple[int, int, int, int]],
-    pitches: tuple[int, ...],
-) -> np.ndarray:
+    task: Task, folded: int, axis: int, plane: tuple[int, ...], tap: tuple[int, ...],
+    extents: list[tuple[int, int, int, int]], pitches: tuple[int, ...],
+) -> np.ndarray:  # fmt: skip
     """The index of the input along a dimension at each place of a plane, for a folded tap."""
     stride, size, values = task.stride[axis], task.size[axis], extents[axis][0]
     if axis < 3 - folded:

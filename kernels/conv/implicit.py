@@ -141,15 +141,9 @@ def _strips(where: Geometry, blocks: list[Blocks], length: int, position_bytes: 
 
 
 def describe_planes(
-    where: Geometry,
-    strides: tuple[int, ...],
-    channels: int,
-    dtype: np.dtype,
-    unit: Unit,
-    region: tuple[int, int],
-    last: bool,
-    threads: int,
-) -> tuple[dict[str, int], np.ndarray]:
+    where: Geometry, strides: tuple[int, ...], channels: int, dtype: np.dtype, unit: Unit, region: tuple[int, int],
+    last: bool, threads: int,
+) -> tuple[dict[str, int], np.ndarray]:  # fmt: skip
     """The fields of a plan by which images are laid out, and the rows for each plane that they point to.
 
     Arguments:
@@ -196,16 +190,9 @@ def _describe_pass(
 
 
 def _describe(
-    where: Geometry,
-    passes: list[Pass],
-    unit: Unit,
-    dtype: np.dtype,
-    sizes: tuple[int, int, int, int],
-    wide: tuple[int, ...],
-    out_strides: tuple[int, ...],
-    last: bool,
-    threads: int,
-) -> tuple[dict[str, int], list[dict[str, int]], tuple[Any, ...]]:
+    where: Geometry, passes: list[Pass], unit: Unit, dtype: np.dtype, sizes: tuple[int, int, int, int],
+    wide: tuple[int, ...], out_strides: tuple[int, ...], last: bool, threads: int,
+) -> tuple[dict[str, int], list[dict[str, int]], tuple[Any, ...]]:  # fmt: skip
     """The fields of the plan and of each pass, where images are laid out, and what they point to. The sizes are the
     channels of a group, groups, columns, and channels whose weights for one tap lie together."""
     channels, groups, columns, depth = sizes
@@ -233,14 +220,9 @@ def _describe(
 
 @functools.lru_cache(512)
 def _plan(
-    setting: Setting,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype,
-    w_shape: tuple[int, ...],
-    w_strides: tuple[int, ...],
-    threads: int,
-) -> _Plan:
+    setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, w_shape: tuple[int, ...],
+    w_strides: tuple[int, ...], threads: int,
+) -> _Plan:  # fmt: skip
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)

@@ -286,17 +286,9 @@ def _result_distances(where: Geometry, one: Pass, images: int, strides: tuple[in
 
 
 def describe(
-    setting: Setting,
-    where: Geometry,
-    passes: list[Pass],
-    unit: Any,
-    dtype: np.dtype,
-    channels: int,
-    columns: int,
-    strides: tuple[int, ...],
-    out_strides: tuple[int, ...],
-    threads: int,
-) -> tuple[dict[str, int], list[dict[str, int]], tuple[Any, ...]]:
+    setting: Setting, where: Geometry, passes: list[Pass], unit: Any, dtype: np.dtype, channels: int, columns: int,
+    strides: tuple[int, ...], out_strides: tuple[int, ...], threads: int,
+) -> tuple[dict[str, int], list[dict[str, int]], tuple[Any, ...]]:  # fmt: skip
     """The fields of the plan, and of each pass, of images and results with these strides (images, three dimensions),
     and what they point to. A pass has taps as its steps, `runs` bytes from tap to tap, `end` positions in a period, of
     so many bytes, and `starts` in a block.

@@ -116,18 +116,10 @@ def contiguous_strides(shape: tuple[int, ...], item: int, last: bool) -> tuple[i
 
 
 def reading(
-    where: Geometry,
-    tables: tuple[tuple[np.ndarray, ...], ...],
-    planes: int,
-    strides: tuple[int, ...],
-    channels: int,
-    groups: int,
-    dtype: np.dtype,
-    conversion: tuple[str, str | None],
-    region: tuple[int, int],
-    threads: int,
+    where: Geometry, tables: tuple[tuple[np.ndarray, ...], ...], planes: int, strides: tuple[int, ...], channels: int,
+    groups: int, dtype: np.dtype, conversion: tuple[str, str | None], region: tuple[int, int], threads: int,
     taps_first: bool,
-) -> tuple[dict[str, int], tuple[Any, ...]] | None:
+) -> tuple[dict[str, int], tuple[Any, ...]] | None:  # fmt: skip
     """The fields of a plan with which an array is packed, and what they point to; None where it reaches too far.
 
     Arguments:

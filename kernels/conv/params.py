@@ -55,19 +55,10 @@ class Setting(NamedTuple):
 
 
 def setting_of(
-    kind: str,
-    dims: int,
-    *,
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (),
-    dilation: Sequence[int] = (),
-    groups: int = 1,
-    precision: str = "ieee",
-    rounding: str = "rna",
-    relu: bool = False,
-    input_size: Sequence[int] = (),
+    kind: str, dims: int, *, stride: Sequence[int] = (), padding: Sequence[int] = (), dilation: Sequence[int] = (),
+    groups: int = 1, precision: str = "ieee", rounding: str = "rna", relu: bool = False, input_size: Sequence[int] = (),
     kernel_size: Sequence[int] = (),
-) -> Setting:
+) -> Setting:  # fmt: skip
     """The setting of a call of one of the three kernels, of so many spatial dimensions, from its keywords."""
     at = steps(dims, stride, padding, dilation)
     return Setting(kind, tuple(input_size or kernel_size), at, groups, precision, rounding, relu)

@@ -99,13 +99,9 @@ def _strip(blocks: int, block_bytes: int, copies: int, threads: int) -> int:
 
 @functools.lru_cache(1024)
 def _plan(
-    setting: Setting,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype,
-    w_shape: tuple[int, ...],
+    setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, w_shape: tuple[int, ...],
     threads: int,
-) -> _Plan | None:
+) -> _Plan | None:  # fmt: skip
     (inner, way), groups, stride = setting.conversion("amx", dtype), setting.groups, setting.at.stride
     channels, columns = w_shape[0] // groups, w_shape[1]
     if not setting.gradient:

@@ -81,15 +81,9 @@ class _Call(NamedTuple):
 
 @memoise
 def _call(
-    setting: Setting,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype,
-    of_weight: tuple[tuple[int, ...], tuple[int, ...]],
-    kept: bool,
-    biased: bool,
-    threads: int,
-) -> _Call | None:
+    setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype,
+    of_weight: tuple[tuple[int, ...], tuple[int, ...]], kept: bool, biased: bool, threads: int,
+) -> _Call | None:  # fmt: skip
     """The product that is a convolution; None where it does not apply."""
     w_shape, w_strides = of_weight
     if not _is_one_tap(setting, w_shape[2:]) or 0 in shape:
@@ -216,12 +210,9 @@ def _segments(images: int, positions: int, step: int) -> tuple[int, list[tuple[i
 
 @memoise
 def _gradient(
-    setting: Setting,
-    of_x: tuple[tuple[int, ...], tuple[int, ...]],
-    of_g: tuple[tuple[int, ...], tuple[int, ...]],
-    dtype: np.dtype,
-    threads: int,
-) -> _Gradient | None:
+    setting: Setting, of_x: tuple[tuple[int, ...], tuple[int, ...]], of_g: tuple[tuple[int, ...], tuple[int, ...]],
+    dtype: np.dtype, threads: int,
+) -> _Gradient | None:  # fmt: skip
     """The product that is a gradient of x and g of these shapes and strides; None where it does not apply."""
     (x_shape, x_strides), (g_shape, g_strides), item = of_x, of_g, dtype.itemsize
     if not _is_one_tap(setting, setting.size) or 0 in x_shape or dtype.kind != "f":

@@ -40,16 +40,9 @@ def transposed_size(size: Sequence[int], kernel: Sequence[int], at: Steps) -> tu
 
 
 def require(
-    kernel: str,
-    first: Any,
-    second: Any,
-    bias: Any = None,
-    *,
-    groups: int = 1,
-    input_size: Sequence[int] = (),
-    kernel_size: Sequence[int] = (),
-    **keywords: Any,
-) -> None:
+    kernel: str, first: Any, second: Any, bias: Any = None, *, groups: int = 1, input_size: Sequence[int] = (),
+    kernel_size: Sequence[int] = (), **keywords: Any,
+) -> None:  # fmt: skip
     """Raise ValueError unless the arrays of a call have the shapes of one convolution.
 
     These are x (N, C, *S), w (O, C/groups, *K) and y (N, O, *out), two of them for each of the three kernels, and a

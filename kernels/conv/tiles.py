@@ -31,14 +31,9 @@ _SUMS = SUMS_BYTES = 32 * _SUMS_ROW
 
 
 def multiply_step(
-    builder: ir.IRBuilder,
-    walk: Any,
-    a: ir.Value,
-    a_row: ir.Value,
-    part_bytes: ir.Value,
-    b: ir.Value,
+    builder: ir.IRBuilder, walk: Any, a: ir.Value, a_row: ir.Value, part_bytes: ir.Value, b: ir.Value,
     load_b: str = "tileloadd64",
-) -> None:
+) -> None:  # fmt: skip
     """Add the products of one step, loading only the tiles that the product before had not. `a_row` are the bytes from
     position to position, `part_bytes` those from part to part; `load_b` loads the weights."""
     before: tuple[int | None, int | None] = (None, None)

@@ -91,15 +91,9 @@ def _chunks(panels: int, blocks: int, taps: int, groups: int, threads: int) -> t
 
 @functools.lru_cache(512)
 def _plan(
-    setting: Setting,
-    x_shape: tuple[int, ...],
-    x_strides: tuple[int, ...],
-    g_shape: tuple[int, ...],
-    g_strides: tuple[int, ...],
-    dtype: np.dtype,
-    last: bool,
-    threads: int,
-) -> _Plan | None:
+    setting: Setting, x_shape: tuple[int, ...], x_strides: tuple[int, ...], g_shape: tuple[int, ...],
+    g_strides: tuple[int, ...], dtype: np.dtype, last: bool, threads: int,
+) -> _Plan | None:  # fmt: skip
     conversion, groups, task = setting.conversion("amx", dtype), setting.groups, setting.task(x_shape, g_shape)
     channels, outputs = x_shape[1] // groups, g_shape[1] // groups
     wide = three_strides(x_shape, x_strides)

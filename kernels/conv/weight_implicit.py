@@ -89,15 +89,9 @@ def _tables(
 
 @functools.lru_cache(512)
 def _plan(
-    setting: Setting,
-    x_shape: tuple[int, ...],
-    x_strides: tuple[int, ...],
-    g_shape: tuple[int, ...],
-    g_strides: tuple[int, ...],
-    dtype: np.dtype,
-    last: bool,
-    threads: int,
-) -> _Plan:
+    setting: Setting, x_shape: tuple[int, ...], x_strides: tuple[int, ...], g_shape: tuple[int, ...],
+    g_strides: tuple[int, ...], dtype: np.dtype, last: bool, threads: int,
+) -> _Plan:  # fmt: skip
     task, channels, columns = setting.task(x_shape, g_shape), x_shape[1] // setting.groups, g_shape[1] // setting.groups
     unit = implicit.unit_of(setting, dtype, columns)
     kernel, size, parts, b_bytes = unit.kernel, unit.size, unit.how.vector_parts, unit.b_bytes

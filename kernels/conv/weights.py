@@ -231,14 +231,9 @@ PanelShape = namedtuple("PanelShape", "lines depth unit k_bytes")
 
 @functools.lru_cache(512)
 def packing(
-    leaf: int,
-    side: Side,
-    groups: int,
-    panel: PanelShape,
-    taps: tuple[tuple[int, ...], ...],
-    threads: int,
+    leaf: int, side: Side, groups: int, panel: PanelShape, taps: tuple[tuple[int, ...], ...], threads: int,
     tap_stride: int = 0,
-) -> Packing:
+) -> Packing:  # fmt: skip
     """How to pack by the leaf at an address. `taps` has for each pass the distances of its taps in bytes."""
     panels, (whole, rest) = -(-side.lines // panel.lines), divmod(side.count, panel.depth)
     deep = whole * panel.depth + -(-rest // panel.unit) * panel.unit
@@ -307,14 +302,9 @@ def side_of(shape: tuple[int, ...], strides: tuple[int, ...], gradient: bool, gr
 
 
 def tile_form(
-    w: np.ndarray,
-    gradient: bool,
-    groups: int,
-    precision: str,
-    rounding: str | None,
-    taps: tuple[tuple[int, ...], ...],
+    w: np.ndarray, gradient: bool, groups: int, precision: str, rounding: str | None, taps: tuple[tuple[int, ...], ...],
     as_a: bool = False,
-) -> Form:
+) -> Form:  # fmt: skip
     """A weight (O, C / groups, ...) as panels for tiles: of its outputs, or with `gradient` of its channels. `taps` has
     for each pass the distances of its taps in bytes; `as_a` says which operand of a product it is."""
     side = side_of(w.shape, w.strides, gradient, groups)

@@ -81,15 +81,9 @@ def _job_of(x: ArraySpec, kind: str, axes: tuple[int, ...], last: int) -> _Job |
 
 
 def by_matrices(
-    x: ArraySpec,
-    general: Callable[[np.ndarray], np.ndarray],
-    *,
-    kind: str,
-    axes: tuple[int, ...],
-    scaling: str = "none",
-    last: int = 0,
-    plans: int = 0,
-) -> Callable[[np.ndarray], np.ndarray] | None:
+    x: ArraySpec, general: Callable[[np.ndarray], np.ndarray], *, kind: str, axes: tuple[int, ...],
+    scaling: str = "none", last: int = 0, plans: int = 0,
+) -> Callable[[np.ndarray], np.ndarray] | None:  # fmt: skip
     """The function that transforms arrays like x; None where others are faster. Its results are those of one axis after
     the other, to the bit."""
     job = _job_of(x, kind, axes, last)

@@ -102,15 +102,9 @@ matmul.impl("definition", refuses=blas.refuses_definition, keeps=BOTH)(blas.matm
 
 @addmm.impl("matmul", scales=True, keeps=BOTH)
 def _addmm_by_matmul(
-    a: np.ndarray,
-    b: np.ndarray,
-    addend: np.ndarray,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    precision: str = "ieee",
+    a: np.ndarray, b: np.ndarray, addend: np.ndarray, *, alpha: float = 1.0, beta: float = 1.0, precision: str = "ieee",
     rounding: str = "rna",
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """The product, by whichever implementation takes it, and then the sum, each rounded to the operands' dtype."""
     product = matmul(a, b, precision=precision, rounding=rounding)
     if alpha != 1:

@@ -142,12 +142,9 @@ def _parts(x: np.ndarray, precision: str, rounding: str) -> tuple[np.ndarray, ..
 
 
 def _reduced_product(
-    a: np.ndarray,
-    b: np.ndarray,
-    precision: str,
-    rounding: str,
+    a: np.ndarray, b: np.ndarray, precision: str, rounding: str,
     multiply: Callable[[np.ndarray, np.ndarray], np.ndarray] = _product,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """The float32 product at a precision that rounds its operands, or that leaves terms out, by products of parts."""
     parts_of_a, parts_of_b = _parts(a, precision, rounding), _parts(b, precision, rounding)
     *smaller, leading = [

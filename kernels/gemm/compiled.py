@@ -215,15 +215,9 @@ def implementation(
     """
 
     def multiply(
-        a: np.ndarray,
-        b: np.ndarray,
-        addend: np.ndarray | None = None,
-        *,
-        alpha: float = 1.0,
-        beta: float = 1.0,
-        precision: str = "ieee",
-        rounding: str = "rna",
-    ) -> np.ndarray:
+        a: np.ndarray, b: np.ndarray, addend: np.ndarray | None = None, *, alpha: float = 1.0, beta: float = 1.0,
+        precision: str = "ieee", rounding: str = "rna",
+    ) -> np.ndarray:  # fmt: skip
         isa = named or vector_isa()
         inner = computed_by_panels(isa, a.dtype, precision)
         return loops()(

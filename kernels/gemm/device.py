@@ -54,14 +54,9 @@ def refuses(
 
 
 def matmul(
-    a: np.ndarray,
-    b: np.ndarray,
-    *,
-    unit: Unit,
-    precision: str = "ieee",
-    rounding: str = "rna",
+    a: np.ndarray, b: np.ndarray, *, unit: Unit, precision: str = "ieee", rounding: str = "rna",
     scales: tuple[np.ndarray, np.ndarray] | None = None,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """The product, one matrix of the batch after the other. `scales` are powers of two for the numbers of a and b that
     the unit applies itself."""
     from ..matrix_units import multiply

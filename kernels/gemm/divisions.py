@@ -42,30 +42,18 @@ def packing(side: Side, lines: int, threads: int) -> loops.Packing:
     """How so many lines of an operand are packed."""
     panel_chunk, k_chunk = plans.chunks(lines, side.depth, side.panel_lines, side.along_k, side.kc, threads)
     return loops.Packing(
-        leaf=Address(side.leaf),
-        line_stride=Bytes(side.line_stride),
-        k_stride=Bytes(side.k_stride),
-        lines=Count(lines),
-        depth=Count(side.depth),
-        kc=Count(side.kc),
-        panel_lines=Count(side.panel_lines),
-        k_bytes=Bytes(side.k_bytes),
-        panel_chunk=Count(panel_chunk),
-        k_chunk=Count(k_chunk),
-    )
+        leaf=Address(side.leaf), line_stride=Bytes(side.line_stride), k_stride=Bytes(side.k_stride), lines=Count(lines),
+        depth=Count(side.depth), kc=Count(side.kc), panel_lines=Count(side.panel_lines), k_bytes=Bytes(side.k_bytes),
+        panel_chunk=Count(panel_chunk), k_chunk=Count(k_chunk),
+    )  # fmt: skip
 
 
 def sizes(a: Side, n: int, mc: int, nc: int, scratch_bytes: int) -> loops.Sizes:
     """Of a product with n columns in blocks of mc x nc."""
     return loops.Sizes(
-        m=Count(a.lines),
-        n=Count(n),
-        k=Count(a.depth),
-        kc=Count(a.kc),
-        mc=Count(mc),
-        nc=Count(nc),
+        m=Count(a.lines), n=Count(n), k=Count(a.depth), kc=Count(a.kc), mc=Count(mc), nc=Count(nc),
         scratch_bytes=Bytes(scratch_bytes),
-    )
+    )  # fmt: skip
 
 
 def _is_held(plan: Plan, a: Side, b: Side) -> bool:

@@ -45,14 +45,9 @@ class Job:
     __slots__ = ("address", "checks", "exactly", "microseconds", "spread", "values", "workspace_bytes")
 
     def __init__(
-        self,
-        fields: dict[str, int],
-        names: tuple[str, ...],
-        steps: Steps,
-        isa: str,
-        microseconds: float,
+        self, fields: dict[str, int], names: tuple[str, ...], steps: Steps, isa: str, microseconds: float,
         checks: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         header = {"checked": int(checks is not None), "count": steps.count}
         header |= {"step_a": steps.a, "step_b": steps.b, "step_c": steps.c}
         self.values = np.array([(fields | header)[name] for name in names], np.int64)

@@ -38,13 +38,9 @@ def target_for(
     alpha, beta, row, column = affine or (0.0, 0.0, 0, 0)
     return loops.Target(
         leaf=Address(plans.block_leaf(plan, dtype, affine is None, affine is None or column == dtype.itemsize)),
-        row_stride=Bytes(row_stride),
-        item_bytes=Bytes(dtype.itemsize),
-        alpha_bits=_bits(alpha),
-        beta_bits=_bits(beta),
-        addend_row=Bytes(row),
-        addend_column=Bytes(column),
-    )
+        row_stride=Bytes(row_stride), item_bytes=Bytes(dtype.itemsize), alpha_bits=_bits(alpha), beta_bits=_bits(beta),
+        addend_row=Bytes(row), addend_column=Bytes(column),
+    )  # fmt: skip
 
 
 def _ending(
@@ -110,20 +106,11 @@ def _prepare(plan: Plan, a: Side, b: Side | None, n: int, count: int, threads: i
     before_a = 0 if division.packs_a else a.bytes(a.lines)
     before_b = 0 if b is None or division.packs_b else b.bytes(n)
     products = Divided(
-        a=packing(a, a.lines, threads),
-        b=packing(b or a._replace(leaf=0), n, threads),
-        m=Count(a.lines),
-        n=Count(n),
-        rows=Count(division.rows),
-        columns=Count(division.columns),
-        width=Count(division.width),
-        step=Count(division.step),
-        a_bytes=Bytes(a_bytes),
-        b_bytes=Bytes(b_bytes),
-        whole_a_bytes=Bytes(before_a),
-        scratch_bytes=Bytes(scratch),
-        chunk=Count(chunk),
-    )
+        a=packing(a, a.lines, threads), b=packing(b or a._replace(leaf=0), n, threads), m=Count(a.lines), n=Count(n),
+        rows=Count(division.rows), columns=Count(division.columns), width=Count(division.width),
+        step=Count(division.step), a_bytes=Bytes(a_bytes), b_bytes=Bytes(b_bytes), whole_a_bytes=Bytes(before_a),
+        scratch_bytes=Bytes(scratch), chunk=Count(chunk),
+    )  # fmt: skip
     return _Prepared(products, threads * (scratch + 2 * loops.LIMITS_BYTES) + before_a + before_b, threads, whole)
 
 
@@ -201,17 +188,9 @@ def _size(x: np.ndarray) -> int:
 
 
 def product(
-    a: np.ndarray,
-    b: np.ndarray | Packed,
-    *,
-    isa: str,
-    precision: str = "ieee",
-    rounding: str = "rna",
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    addend: np.ndarray | None = None,
-    relu: bool = False,
-) -> np.ndarray:
+    a: np.ndarray, b: np.ndarray | Packed, *, isa: str, precision: str = "ieee", rounding: str = "rna",
+    alpha: float = 1.0, beta: float = 1.0, addend: np.ndarray | None = None, relu: bool = False,
+) -> np.ndarray:  # fmt: skip
     """alpha * (a @ b) + beta * addend by the microkernels of `isa`, not below zero with `relu`.
 
     Arguments:

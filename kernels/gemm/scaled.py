@@ -61,14 +61,9 @@ def _along(scales: np.ndarray, block: int, k: int, axis: int) -> np.ndarray:
 
 
 def _refuses_unit(
-    a: ArraySpec,
-    b: ArraySpec,
-    *scales: ArraySpec,
-    block: int = 0,
-    inside: bool = False,
-    unit: Unit | None = None,
+    a: ArraySpec, b: ArraySpec, *scales: ArraySpec, block: int = 0, inside: bool = False, unit: Unit | None = None,
     fast: bool = False,
-) -> str | None:
+) -> str | None:  # fmt: skip
     """Why no matrix unit multiplies these."""
     if unit is None:
         return "sums by a device's rule, and backends.profile names none"
@@ -80,14 +75,9 @@ def _refuses_unit(
 
 @scaled_matmul.impl("matrix_unit", refuses=_refuses_unit, by_unit=True)
 def _by_unit(
-    a: np.ndarray,
-    b: np.ndarray,
-    *scales: np.ndarray,
-    block: int = 0,
-    inside: bool = False,
-    unit: Unit,
+    a: np.ndarray, b: np.ndarray, *scales: np.ndarray, block: int = 0, inside: bool = False, unit: Unit,
     fast: bool = False,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """The product by a device's rule, one matrix of the batch after the other."""
     from ..matrix_units import multiply
 
@@ -112,14 +102,9 @@ def _by_unit(
 
 
 def _refuses_without_unit(
-    a: ArraySpec,
-    b: ArraySpec,
-    *scales: ArraySpec,
-    block: int = 0,
-    inside: bool = False,
-    unit: Unit | None = None,
+    a: ArraySpec, b: ArraySpec, *scales: ArraySpec, block: int = 0, inside: bool = False, unit: Unit | None = None,
     fast: bool = False,
-) -> str | None:
+) -> str | None:  # fmt: skip
     for x in (a, b):
         if is_float8(x.dtype) and x.dtype.name not in FORMATS:
             return f"multiplies half types and 8-bit floats with a sign, not {x.dtype.name}"
@@ -154,12 +139,9 @@ def _fits(scales: np.ndarray) -> bool:
 
 
 def _sum_scaled_parts(
-    product: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    a: np.ndarray,
-    b: np.ndarray,
-    scales: tuple[np.ndarray, ...],
-    block: int,
-) -> np.ndarray:
+    product: Callable[[np.ndarray, np.ndarray], np.ndarray], a: np.ndarray, b: np.ndarray,
+    scales: tuple[np.ndarray, ...], block: int,
+) -> np.ndarray:  # fmt: skip
     """The sum of the products of parts along k, each multiplied by its scales."""
     if not scales:
         return product(a, b)

@@ -65,16 +65,9 @@ def _division(
 
 
 def product(
-    a: np.ndarray,
-    b: np.ndarray,
-    *,
-    isa: str,
-    precision: str,
-    rounding: str,
-    alpha: float = 1.0,
-    beta: float = 1.0,
+    a: np.ndarray, b: np.ndarray, *, isa: str, precision: str, rounding: str, alpha: float = 1.0, beta: float = 1.0,
     addend: np.ndarray | None = None,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """alpha * (a @ b) + beta * addend, with a (..., m, k) and b (k, n); rounded once where the sums are wider than the
     operands. With beta = 0 the addend is not looked at."""
     rows = a if a.ndim == 2 else a.reshape(-1, a.shape[-1])

@@ -174,28 +174,12 @@ def prepare(plan: Plan, dtype: np.dtype, shape: Shape, finish: Finish | None, th
     record = Unpacked(
         leaf=Address(_leaf(plan.isa, size, along_k)),
         finish=Address(0 if finish is None else _finish_leaf(plan.isa, size)),
-        convert=Address(0 if as_is else _convert_leaf(plan, dtype)),
-        packing=way,
-        b=packing(side, shape.n, threads),
-        a_row=Bytes(shape.a_row),
-        a_k=Bytes(shape.a_k),
-        c_row=Bytes(shape.c_row),
-        size=Bytes(size),
-        m=Count(shape.m),
-        n=Count(shape.n),
-        k=Count(shape.k),
-        kc=Count(kc),
-        mc=Count(mc),
-        nc=Count(nc),
-        terms=Count(shape.terms),
-        b_bytes=Bytes(b_bytes),
-        scratch_bytes=Bytes(scratch_bytes),
-        alpha=ending.alpha,
-        beta=ending.beta,
-        addend_row=Bytes(ending.row),
-        addend_column=Bytes(ending.column),
-        relu=int(ending.relu),
-    )
+        convert=Address(0 if as_is else _convert_leaf(plan, dtype)), packing=way, b=packing(side, shape.n, threads),
+        a_row=Bytes(shape.a_row), a_k=Bytes(shape.a_k), c_row=Bytes(shape.c_row), size=Bytes(size), m=Count(shape.m),
+        n=Count(shape.n), k=Count(shape.k), kc=Count(kc), mc=Count(mc), nc=Count(nc), terms=Count(shape.terms),
+        b_bytes=Bytes(b_bytes), scratch_bytes=Bytes(scratch_bytes), alpha=ending.alpha, beta=ending.beta,
+        addend_row=Bytes(ending.row), addend_column=Bytes(ending.column), relu=int(ending.relu),
+    )  # fmt: skip
     return Prepared(record, threads * (scratch_bytes + LIMITS_BYTES) + shared_bytes, threads)
 
 
@@ -233,14 +217,9 @@ def multiply_one(a: np.ndarray, b: np.ndarray, pool: int, prepared: Prepared) ->
 
 
 def multiply_into(
-    c: np.ndarray,
-    plan: Plan,
-    a: np.ndarray,
-    at_b: int,
-    b: np.ndarray | None,
-    batch: tuple[int, ...],
+    c: np.ndarray, plan: Plan, a: np.ndarray, at_b: int, b: np.ndarray | None, batch: tuple[int, ...],
     ending: tuple[Finish, np.ndarray] | None,
-) -> bool:
+) -> bool:  # fmt: skip
     """Compute the products c of a and b, whose leading dimensions broadcast to `batch`, finished as `ending` says, with
     what is added; whether they can be read so. Without b, its packed form is at `at_b`."""
     (m, k), n, count = a.shape[-2:], c.shape[-1], math.prod(batch)

@@ -94,15 +94,9 @@ def inv(a: np.ndarray, **_: Any) -> Inverse:
 
 @contract.triangular_solve.impl("batched", refuses=refusal)
 def triangular_solve(
-    a: np.ndarray,
-    b: np.ndarray,
-    *,
-    upper: bool = False,
-    left: bool = True,
-    unitriangular: bool = False,
-    transpose: bool = False,
-    **_: Any,
-) -> np.ndarray:
+    a: np.ndarray, b: np.ndarray, *, upper: bool = False, left: bool = True, unitriangular: bool = False,
+    transpose: bool = False, **_: Any,
+) -> np.ndarray:  # fmt: skip
     from . import groups
     from . import small_factors as small
 

@@ -87,15 +87,9 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray, n
 
 @restore_on_failure
 def triangular_solve(
-    a: np.ndarray,
-    b: np.ndarray,
-    *,
-    upper: bool = False,
-    left: bool = True,
-    unitriangular: bool = False,
-    transpose: bool = False,
-    **keywords: Any,
-) -> np.ndarray:
+    a: np.ndarray, b: np.ndarray, *, upper: bool = False, left: bool = True, unitriangular: bool = False,
+    transpose: bool = False, **keywords: Any,
+) -> np.ndarray:  # fmt: skip
     """Substitution, the contract's task."""
     if not left:  # X A = B is A.T X.T = B.T
         options = {"upper": upper, "unitriangular": unitriangular, "transpose": not transpose}

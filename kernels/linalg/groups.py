@@ -60,17 +60,9 @@ def tag_of(dtype: np.dtype) -> Any:
 
 
 def run(
-    job: type[Group],
-    dtype: np.dtype,
-    count: int,
-    vectors: int,
-    *,
-    m: int = 0,
-    n: int = 0,
-    k: int = 0,
-    options: int = 0,
-    **arrays: np.ndarray | None,
-) -> None:
+    job: type[Group], dtype: np.dtype, count: int, vectors: int, *, m: int = 0, n: int = 0, k: int = 0,
+    options: int = 0, **arrays: np.ndarray | None,
+) -> None:  # fmt: skip
     """Run a job over `count` matrices, with arrays by the names of their addresses in `Details`; every thread has a
     workspace of so many vectors."""
     tag = tag_of(dtype)

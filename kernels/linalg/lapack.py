@@ -106,15 +106,9 @@ def cholesky_inverse(L: np.ndarray, **_: Any) -> np.ndarray:
 
 @contract.triangular_solve.impl("lapack")
 def triangular_solve(
-    a: np.ndarray,
-    b: np.ndarray,
-    *,
-    upper: bool = False,
-    left: bool = True,
-    unitriangular: bool = False,
-    transpose: bool = False,
-    **_: Any,
-) -> np.ndarray:
+    a: np.ndarray, b: np.ndarray, *, upper: bool = False, left: bool = True, unitriangular: bool = False,
+    transpose: bool = False, **_: Any,
+) -> np.ndarray:  # fmt: skip
     """By BLAS's trsm, which divides by zero where LAPACK's trtrs would refuse."""
     x = _of(b, *b.shape[-2:])
     run = getattr(load("scipy.linalg.blas"), _LETTERS[b.dtype.str[1:]] + "trsm")

@@ -152,15 +152,9 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
 
 @contract.triangular_solve.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def triangular_solve(
-    a: np.ndarray,
-    b: np.ndarray,
-    *,
-    upper: bool = False,
-    left: bool = True,
-    unitriangular: bool = False,
-    transpose: bool = False,
-    **keywords: Any,
-) -> np.ndarray:
+    a: np.ndarray, b: np.ndarray, *, upper: bool = False, left: bool = True, unitriangular: bool = False,
+    transpose: bool = False, **keywords: Any,
+) -> np.ndarray:  # fmt: skip
     from .few_sides import FEW
     from .triangular import solve_triangular
     from .updates import Session

@@ -48,13 +48,9 @@ def _backward_error(residual: np.ndarray, norm: float, x: np.ndarray, b: np.ndar
 
 
 def refine_solution(
-    x: np.ndarray,
-    b: np.ndarray,
-    norm: float,
-    apply: Callable[[np.ndarray], np.ndarray],
-    correction: Callable[[np.ndarray], np.ndarray],
-    small: float | None = None,
-) -> Refined:
+    x: np.ndarray, b: np.ndarray, norm: float, apply: Callable[[np.ndarray], np.ndarray],
+    correction: Callable[[np.ndarray], np.ndarray], small: float | None = None,
+) -> Refined:  # fmt: skip
     """Refine the solution x (n, k) for b: `apply` multiplies by the matrix in ieee, whose row norm is `norm`, and
     `correction` solves for a residual.
 

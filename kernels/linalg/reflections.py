@@ -137,15 +137,9 @@ def _not_by_reflections(a: ArraySpec, b: ArraySpec, *, driver: str, precision: s
 @contract.lstsq.impl("magma", refuses=_not_by_reflections, by_unit=True, scales=True)
 @restore_on_failure
 def lstsq(
-    a: np.ndarray,
-    b: np.ndarray,
-    *,
-    rcond: float,
-    driver: str,
-    precision: str = "ieee",
-    refine: bool = True,
+    a: np.ndarray, b: np.ndarray, *, rcond: float, driver: str, precision: str = "ieee", refine: bool = True,
     **keywords: Any,
-) -> Lstsq:
+) -> Lstsq:  # fmt: skip
     """By QR of a with b as further columns, for full rank; refined where the precision of the factors is below
     float32's. For "gelsy" the rank is certain if R's condition is below that precision and `rcond`, and refused if
     not."""

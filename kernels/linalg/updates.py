@@ -99,17 +99,9 @@ def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at, target):
         panel_chunk = min(panels, 128)
         k_chunk = _up(depth * ((panels + panel_chunk - 1) // panel_chunk) // tasks + 1, 32)
     packing = loops.Packing(
-        leaf=leaf,
-        line_stride=line_stride,
-        k_stride=k_stride,
-        lines=lines,
-        depth=depth,
-        kc=with_.kc,
-        panel_lines=panel_lines,
-        k_bytes=0,
-        panel_chunk=panel_chunk,
-        k_chunk=k_chunk,
-    )
+        leaf=leaf, line_stride=line_stride, k_stride=k_stride, lines=lines, depth=depth, kc=with_.kc,
+        panel_lines=panel_lines, k_bytes=0, panel_chunk=panel_chunk, k_chunk=k_chunk,
+    )  # fmt: skip
     found = loops.pack(p.pool, threads, packing, at, target, p.limits)
     least = found & 0xFFFFFFFF
     p.greatest = max(p.greatest, found >> 32)
@@ -140,14 +132,9 @@ def _multiply_packed(p, threads, less, m, n, k, packed_a, packed_b, c, c_row):
     mc, nc = _blocks(with_, m, n, threads)
     sizes = loops.Sizes(m=m, n=n, k=k, kc=with_.kc, mc=mc, nc=nc, scratch_bytes=sums)
     target = loops.Target(
-        leaf=with_.less if less else with_.plain,
-        row_stride=c_row,
-        item_bytes=p.size,
-        alpha_bits=0,
-        beta_bits=0,
-        addend_row=0,
-        addend_column=0,
-    )
+        leaf=with_.less if less else with_.plain, row_stride=c_row, item_bytes=p.size, alpha_bits=0, beta_bits=0,
+        addend_row=0, addend_column=0,
+    )  # fmt: skip
     loops.multiply(p.pool, threads, sizes, target, packed_a, packed_b, c, 0, p.sums)
 
 
@@ -265,19 +252,11 @@ def _layout(
         for way in ("along", "across")
     }
     leaves = Leaves(
-        **pack,
-        less=Address(plans.less_leaf(plan, dtype)),
-        plain=Address(plans.block_leaf(plan, dtype, True, True)),
-        mr=Count(kernel.mr),
-        nr=Count(kernel.nr),
-        mc=Count(scheme.mc),
-        nc=Count(scheme.nc),
-        kc=Count(scheme.kc),
-        step=Count(kernel.step),
-        a_bytes=Bytes(kernel.a_bytes),
-        b_bytes=Bytes(kernel.b_bytes),
+        **pack, less=Address(plans.less_leaf(plan, dtype)), plain=Address(plans.block_leaf(plan, dtype, True, True)),
+        mr=Count(kernel.mr), nr=Count(kernel.nr), mc=Count(scheme.mc), nc=Count(scheme.nc), kc=Count(scheme.kc),
+        step=Count(kernel.step), a_bytes=Bytes(kernel.a_bytes), b_bytes=Bytes(kernel.b_bytes),
         per_microsecond=Count(int(plan.products_per_microsecond)),
-    )
+    )  # fmt: skip
     parts = [_parts(leaves, dtype.itemsize, longest, longest, longest, threads)]
     if alone:
         shapes = [[min(length, longest) for length in shape] for shape in alone]
@@ -287,19 +266,9 @@ def _layout(
     starts = sizes.cumsum().reshape(-1, _ADDRESSES) - sizes
     nowhere = Address(0)
     products = Products(
-        tag=tag_of(dtype),
-        pool=nowhere,
-        threads=Count(1),
-        size=Bytes(dtype.itemsize),
-        leaves=leaves,
-        packed_a=nowhere,
-        packed_b=nowhere,
-        sums=nowhere,
-        limits=nowhere,
-        scratch=nowhere,
-        greatest=0,
-        least=0xFFFFFFFF,
-    )
+        tag=tag_of(dtype), pool=nowhere, threads=Count(1), size=Bytes(dtype.itemsize), leaves=leaves, packed_a=nowhere,
+        packed_b=nowhere, sums=nowhere, limits=nowhere, scratch=nowhere, greatest=0, least=0xFFFFFFFF,
+    )  # fmt: skip
     records = np.repeat(products.memory[None], len(starts), 0)
     records[0, Products.places()["threads"][0]] = threads
     return _Layout(plan, starts, products, records, int(sizes.sum()))
@@ -320,16 +289,9 @@ class Session:
     """
 
     def __init__(
-        self,
-        dtype: np.dtype,
-        m: int,
-        n: int,
-        precision: str = "ieee",
-        rounding: str = "rna",
-        to_be_refined: bool = False,
-        alone: tuple[tuple[int, int, int], ...] = (),
-        of: np.ndarray | None = None,
-    ) -> None:
+        self, dtype: np.dtype, m: int, n: int, precision: str = "ieee", rounding: str = "rna",
+        to_be_refined: bool = False, alone: tuple[tuple[int, int, int], ...] = (), of: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
         state, threads = pool()
         self._of = of
         self._depth = max(m, n)

@@ -41,16 +41,9 @@ def definition(
 
 
 def multiply(
-    rule: Rule,
-    operand: str | tuple[str, str],
-    a: np.ndarray,
-    b: np.ndarray,
-    c: np.ndarray | None = None,
-    *,
-    result: Any = np.float32,
-    promote: int = 0,
-    scales: tuple[np.ndarray, np.ndarray] | None = None,
-) -> np.ndarray:
+    rule: Rule, operand: str | tuple[str, str], a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, *,
+    result: Any = np.float32, promote: int = 0, scales: tuple[np.ndarray, np.ndarray] | None = None,
+) -> np.ndarray:  # fmt: skip
     """c (m, n) plus the product of a (m, K) and b (K, n), each entry as `definition` has it: compiled and threaded.
 
     `operand` names the format of both, or those of a and b. `scales` are powers of two for their elements, (m, K) and

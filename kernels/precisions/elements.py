@@ -151,12 +151,9 @@ def count_range(x: np.ndarray, name: str) -> RangeCounts:
     beyond, normal = _count(magnitude >= largest), _count(magnitude >= least)
     nonzero, kept = _count(magnitude > 0), _count(magnitude > tie)
     return RangeCounts(
-        overflow=beyond - infinite if form.has_infinity else 0,
-        saturated=0 if form.has_infinity else beyond,
-        underflow=nonzero - kept,
-        subnormal=0 if form.is_integer else kept - normal,
-        size=x.size,
-    )
+        overflow=beyond - infinite if form.has_infinity else 0, saturated=0 if form.has_infinity else beyond,
+        underflow=nonzero - kept, subnormal=0 if form.is_integer else kept - normal, size=x.size,
+    )  # fmt: skip
 
 
 def _count(mask: np.ndarray) -> int:

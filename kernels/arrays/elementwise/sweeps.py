@@ -54,35 +54,24 @@ class Sweeps(Vectors):
         raise NotImplementedError
 
     def reduce(
-        self,
-        start: ir.Value,
-        join: Callable,
-        parts: int,
-        make: Callable[..., list[ir.Value]],
-        *operands: Any,
+        self, start: ir.Value, join: Callable, parts: int, make: Callable[..., list[ir.Value]], *operands: Any,
         **of: Any,
-    ) -> list[ir.Value]:
+    ) -> list[ir.Value]:  # fmt: skip
         """What `make` makes of the vectors of the operands, so many parts, each joined; `start` is nothing to join.
         The order depends on the count of numbers alone."""
         raise NotImplementedError
 
     def totals(
-        self,
-        parts: int,
-        make: Callable[..., list[ir.Value]],
-        *operands: Any,
+        self, parts: int, make: Callable[..., list[ir.Value]], *operands: Any,
         of_segment: Callable[..., list[ir.Value]] | None = None,
-    ) -> list[ir.Value]:
+    ) -> list[ir.Value]:  # fmt: skip
         """The sums of what `make` makes, added in float64 and rounded once."""
         return [self.narrow(each) for each in self.wide_totals(parts, make, *operands, of_segment=of_segment)]
 
     def wide_totals(
-        self,
-        parts: int,
-        make: Callable[..., list[ir.Value]],
-        *operands: Any,
+        self, parts: int, make: Callable[..., list[ir.Value]], *operands: Any,
         of_segment: Callable[..., list[ir.Value]] | None = None,
-    ) -> list[ir.Value]:
+    ) -> list[ir.Value]:  # fmt: skip
         """The same in float64."""
 
         def make_totals(*values: ir.Value) -> list[ir.Value]:
@@ -220,14 +209,9 @@ class Row(Sweeps):
             some(self.whole, self.first(self.left))
 
     def reduce(
-        self,
-        start: ir.Value,
-        join: Callable,
-        parts: int,
-        make: Callable[..., list[ir.Value]],
-        *operands: Any,
+        self, start: ir.Value, join: Callable, parts: int, make: Callable[..., list[ir.Value]], *operands: Any,
         of_segment: Callable[..., list[ir.Value]] | None = None,
-    ) -> list[ir.Value]:
+    ) -> list[ir.Value]:  # fmt: skip
         """The numbers of a segment are joined before others. `of_segment` makes of the number of a segment, and of what
         was joined in it, what is joined with others."""
         nothing = [start] * parts
@@ -362,14 +346,9 @@ class Strip(Sweeps):
         loop(self.builder, self.numbers, [], one)
 
     def reduce(
-        self,
-        start: ir.Value,
-        join: Callable,
-        parts: int,
-        make: Callable[..., list[ir.Value]],
-        *operands: Any,
+        self, start: ir.Value, join: Callable, parts: int, make: Callable[..., list[ir.Value]], *operands: Any,
         **of: Any,
-    ) -> list[ir.Value]:
+    ) -> list[ir.Value]:  # fmt: skip
         """Numbers are joined in blocks of `_BLOCK`, and these with one another."""
         builder, nothing = self.builder, [start] * parts
 

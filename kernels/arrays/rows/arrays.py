@@ -229,13 +229,9 @@ def _bits(value: float) -> int:
 
 
 def run(
-    plan: Plan,
-    first: np.ndarray,
-    second: np.ndarray | None = None,
-    out: np.ndarray | None = None,
-    *of_rows: np.ndarray | None,
-    eps: float = 0.0,
-) -> np.ndarray:
+    plan: Plan, first: np.ndarray, second: np.ndarray | None = None, out: np.ndarray | None = None,
+    *of_rows: np.ndarray | None, eps: float = 0.0,
+) -> np.ndarray:  # fmt: skip
     """The function of contiguous copies of one or two arrays, in `out` or in an array of its own.
 
     `of_rows` are one number for each row and another, weights, biases, and the sums that make up their gradients: as

@@ -82,15 +82,9 @@ def _row_scale(x: np.ndarray, dim: Dim, eps: float) -> np.ndarray | float:
 
 
 def _standardize_gradient(
-    g: np.ndarray,
-    x: np.ndarray,
-    mean: np.ndarray,
-    deviation: np.ndarray,
-    weight: np.ndarray,
-    *,
-    dim: Dim = -1,
+    g: np.ndarray, x: np.ndarray, mean: np.ndarray, deviation: np.ndarray, weight: np.ndarray, *, dim: Dim = -1,
     statistics: str = "moments",
-) -> StandardizeGradients:
+) -> StandardizeGradients:  # fmt: skip
     standard = x.astype(np.float64)
     if statistics == "moments":
         standard -= mean
@@ -275,15 +269,9 @@ def _alone(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, dim: Dim, eps: f
 
 
 def standardize_gradient(
-    g: np.ndarray,
-    x: np.ndarray,
-    mean: np.ndarray,
-    deviation: np.ndarray,
-    weight: np.ndarray,
-    *,
-    dim: Dim = -1,
+    g: np.ndarray, x: np.ndarray, mean: np.ndarray, deviation: np.ndarray, weight: np.ndarray, *, dim: Dim = -1,
     statistics: str = "moments",
-) -> StandardizeGradients:
+) -> StandardizeGradients:  # fmt: skip
     """Of `standardize`, from the gradient of its output, its input, and its mean and deviation: with h = g * weight and
     y = (x - mean) / deviation, (h - mean(h) - y * mean(h * y)) / deviation, the sums of g * y, and those of g, in the
     shape of the weights. Means that the statistics do not have are left out."""
