@@ -5,11 +5,15 @@
     python -m bench.order --resume                  # goes on where an interrupted run ended
     python -m bench.order --quick --out new.json --against bench/order/CPU.json
     python -m bench.order compare OLD.json NEW.json
+    python -m bench.order worth                     # what each way gains where it is taken, by all files
 
 For each level, shape and precision every implementation runs that may: those that do not refuse, and beside them,
 whatever they say, the loops over packed panels and BLAS, which take every shape. Turns are interleaved, figures are
 medians. Each level runs in a process of its own, which MINITORCH_CPU_CAPABILITY caps; a cell is written as soon as it
 is measured.
+
+A cell's noise is how much two runs of the way that is taken differ, as turns of one race. A gain below three times that
+counts as none; a way must gain 10 % on the shapes that it takes, in geometric mean, on two CPUs of its level.
 
 A comparison divides each cell's time by that of the same cell before, and by how much BLAS, which no change here
 reaches, differs between the two runs. It fails where the geometric mean is above 1.02 or a cell above 1.10.
@@ -76,6 +80,9 @@ NEXT_BEST = 0.9
 MOST_MEAN, MOST_CELL = 1.02, 1.10
 """What a change may cost, in geometric mean and in a cell."""
 
+LEAST_GAIN, FLOORS = 1.10, 3
+"""What a way must gain over the next best, and the multiple of a cell's noise from which gains count."""
+
 HEAD = f"""# The order of implementations, measured
 
 `python -m bench.order` makes this page from the files in `bench/order`. For each shape (float32 unless the column says
@@ -83,6 +90,9 @@ otherwise) and precision: the implementation that is taken, its microseconds, an
 multiple. A multiple below {NEXT_BEST} is bold: there the choice was not the best on that machine. Where only one is
 named no other takes the call. "Busy": more ran on the machine than these products.
 """
+
+AGAIN = "again"
+"""The way that is taken, a second time: what the two differ by is noise."""
 
 Cell = dict[str, Any]
 Guard = dict[str, Any]
@@ -102,6 +112,7 @@ def contestants(a: np.ndarray, b: np.ndarray, precision: str) -> Iterator[Contes
         runs.setdefault("blas", short or functools.partial(blas.matmul, precision=precision))
     if len(runs) > 1:
         runs.pop("definition", None)
+    runs[AGAIN] = next(iter(runs.values()))
     for name, run in runs.items():
         yield Contestant(name, functools.partial(run, a, b), OPENBLAS_REST if name == "blas" else 0.0)
 
@@ -153,7 +164,9 @@ def measure_level(path: Path, kinds: list[str], rounds: int, scale: float) -> No
             sys.stderr.flush()
         seconds = measure(shape, kind, rounds, scale)
         times = {name: round(each * 1e6, 4) for name, each in seconds.items()}
-        cell = {"level": level, "shape": shape.label, "kind": kind, "taken": next(iter(times)), "microseconds": times}
+        taken = next(iter(times))
+        cell = {"level": level, "shape": shape.label, "kind": kind, "taken": taken, "microseconds": times}
+        cell["noise"] = round(abs(math.log(times.pop(AGAIN) / times[taken])), 4)
         cell |= {"date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1)}
         guard["cells"].append(cell)
         write(path, guard)
@@ -237,6 +250,31 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def gain(cell: Cell) -> float:
+    """The next best time as a multiple of that of the way that is taken; 1 where noise may have made the difference."""
+    times = cell["microseconds"]
+    found = min(each for name, each in times.items() if name != cell["taken"]) / times[cell["taken"]]
+    return 1.0 if abs(math.log(found)) < FLOORS * cell.get("noise", 0.0) else found
+
+
+def worth(guards: dict[str, Guard]) -> str:
+    """For each level and way: whether it is kept, and by CPU its gain and how many cells take it beside others."""
+    groups: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for name, guard in guards.items():
+        for cell in guard["cells"]:
+            if len(cell["microseconds"]) > 1 and cell["taken"] in cell["microseconds"]:
+                group = groups.setdefault((cell["level"], cell["taken"]), {})
+                group.setdefault(name, []).append(gain(cell))
+    lines = []
+    for (level, way), by_cpu in sorted(groups.items()):
+        gains = {name: _mean(found) for name, found in by_cpu.items()}
+        keeps = sum(each >= LEAST_GAIN for each in gains.values())
+        verdict = "kept" if keeps > 1 else "one CPU" if len(gains) == 1 else "not kept"
+        each = ", ".join(f"{name} {gains[name]:.2f} ({len(found)} cells)" for name, found in by_cpu.items())
+        lines.append(f"{level} {way}: {verdict}; {each}")
+    return "\n".join(lines)
+
+
 def _levels(text: str) -> list[str]:
     own = cpu.LEVELS[: cpu.LEVELS.index(cpu.capability()) + 1]
     names = list(own) if text == "all" else text.split(",")
@@ -287,6 +325,9 @@ def _measure(options: argparse.Namespace) -> None:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["worth"]:
+        sys.stdout.write(f"{worth({path.stem: read(path) for path in sorted(FOLDER.glob('*.json'))})}\n")
+        return 0
     if sys.argv[1:2] == ["compare"]:
         parser = argparse.ArgumentParser(prog="order compare", description=compare.__doc__)
         parser.add_argument("files", type=Path, nargs=2, metavar="FILE")

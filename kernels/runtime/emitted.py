@@ -4,7 +4,8 @@
     def add_row(builder, kernel: Class, row: Pointer, count, scale: float64) -> None:
         ...
 
-An argument is an int64 unless its annotation says otherwise:
+Annotations are read by their names, which takes `from __future__ import annotations`. An argument is an int64 unless its
+annotation says otherwise:
 
     boolean, float64    a value of that type
     Value               a value of any type
@@ -25,7 +26,15 @@ from typing import Any
 
 from .jit import cgutils, intrinsic, ir, types
 
-boolean = float64 = int64 = Value = Pointer = Fields = Type = Class = Constant = Any
+boolean = Any
+float64 = Any
+int64 = Any
+Value = Any
+Pointer = Any
+Fields = Any
+Type = Any
+Class = Any
+Constant = Any
 
 _OF_TYPE = {
     "Type": lambda kind: kind,
@@ -62,5 +71,5 @@ def emitted(function: Callable) -> Any:
         return getattr(types, result)(*taken), codegen
 
     parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in ("typingctx", *names)]
-    functools.update_wrapper(define, function).__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    functools.update_wrapper(define, function).__signature__ = inspect.Signature(parameters)
     return intrinsic(prefer_literal="Constant" in wanted)(define)

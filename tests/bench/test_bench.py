@@ -397,18 +397,28 @@ def test_a_comparison_of_two_guards_divides_by_what_blas_does():
     assert order.compare(old, guard(d={"avx2": 1.0})) == ("the two files have no cell in common", True)
 
 
+def test_a_way_is_kept_for_what_it_gains_on_two_cpus_beyond_noise():
+    first = guard(a={"rows": 1.0, "blas": 1.21, "avx2": 3.0}, b={"rows": 2.0, "blas": 2.0}, c={"blas": 1.0})
+    second = guard(a={"rows": 2.0, "blas": 3.0})
+    assert order.worth({"zen8": first, "zen9": second}) == "avx2 rows: kept; zen8 1.10 (2 cells), zen9 1.50 (1 cells)"
+    assert order.worth({"zen8": first}).startswith("avx2 rows: one CPU")
+    first["cells"][0]["noise"] = 0.07
+    assert order.worth({"zen8": first, "zen9": second}).startswith("avx2 rows: not kept; zen8 1.00 (2 cells)")
+
+
 def test_an_interrupted_guard_goes_on_where_it_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(order, "SHAPES", order.SHAPES[:2])
-    monkeypatch.setattr(order, "measure", lambda shape, kind, rounds, scale: {"blas": 1e-6})
+    monkeypatch.setattr(order, "measure", lambda shape, kind, rounds, scale: {"blas": 1e-6, "again": 1e-6})
     file = tmp_path / "cpu.json"
     order.write(file, {"machine": order.about(), "cells": []})
     order.measure_level(file, ["ieee"], 1, 1.0)
     first = order.read(file)
-    monkeypatch.setattr(order, "measure", lambda shape, kind, rounds, scale: {"blas": 2e-6})
+    monkeypatch.setattr(order, "measure", lambda shape, kind, rounds, scale: {"blas": 2e-6, "again": 2.2e-6})
     order.measure_level(file, ["ieee", "tf32"], 1, 1.0)
     second = order.read(file)
     assert second["cells"][:2] == first["cells"]
     assert [cell["microseconds"] for cell in second["cells"]] == [{"blas": 1.0}] * 2 + [{"blas": 2.0}] * 2
+    assert [cell["noise"] for cell in second["cells"]] == [0.0, 0.0, 0.0953, 0.0953]
 
 
 @pytest.mark.parametrize(
