@@ -4,8 +4,8 @@
     def add_row(builder, kernel: Class, row: Pointer, count, scale: float64) -> None:
         ...
 
-Annotations are read by their names, which takes `from __future__ import annotations`. An argument is an int64 unless its
-annotation says otherwise:
+Annotations are read as text (`from __future__ import annotations`). An argument is an int64 unless its annotation says
+otherwise:
 
     boolean, float64    a value of that type
     Value               a value of any type
