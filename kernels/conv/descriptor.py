@@ -75,7 +75,7 @@ def plan_with(fields: dict[str, int]) -> Any:
 
 
 def table_of(kind: type[Record], rows: list[dict[str, int]]) -> np.ndarray:
-    """Records one after the other, of which `kind` says the fields."""
+    """Records of a class, one after the other."""
     return np.array([[row[name] for name in kind.places()] for row in rows], np.int64).reshape(-1, kind.words())
 
 
