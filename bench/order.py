@@ -5,7 +5,6 @@
     python -m bench.order --resume                  # goes on where an interrupted run ended
     python -m bench.order --quick --out new.json --against bench/order/CPU.json
     python -m bench.order compare OLD.json NEW.json
-    python -m bench.order worth                     # what each way gains where it is taken, by all files
 
 For each level, shape and precision every implementation runs that may: those that do not refuse, and beside them,
 whatever they say, the loops over packed panels and BLAS, which take every shape. Turns are interleaved, figures are
@@ -13,7 +12,8 @@ medians. Each level runs in a process of its own, which MINITORCH_CPU_CAPABILITY
 is measured.
 
 A cell's noise is how much two runs of the way that is taken differ, as turns of one race. A gain below three times that
-counts as none; a way must gain 10 % on the shapes that it takes, in geometric mean, on two CPUs of its level.
+counts as none. A way must gain 10 % on the shapes that it takes, in geometric mean, on two CPUs of its level:
+`python -m bench.order worth` says which do, by all files.
 
 A comparison divides each cell's time by that of the same cell before, and by how much BLAS, which no change here
 reaches, differs between the two runs. It fails where the geometric mean is above 1.02 or a cell above 1.10.
