@@ -16,7 +16,7 @@ from ..block.microkernels import Rows, convert
 from ..block.packing import TilePanel, VectorPanel, factors_in_two, interleaved_parts
 from ..block.sources import Float32, Float64
 from ..block.tags import field_class, instance
-from ..runtime.emitted import Class, Pointer, Type, emitted
+from ..runtime.emitter import Class, Pointer, Type, emitter
 from ..runtime.jit import ir
 from .powers import Powers
 
@@ -76,7 +76,7 @@ def _any(builder: ir.IRBuilder, flags: list[ir.Value]) -> ir.Value:
     return builder.icmp_unsigned("!=", builder.bitcast(joined, bits), bits(0))
 
 
-@emitted
+@emitter
 def start_panel(builder, tag: Type, state) -> None:
     """Set the maxima of a panel at the address `state` to -inf and its sums, which follow them, to zero."""
     form, [state] = Form(builder, tag), _pointers(builder, state)
@@ -85,7 +85,7 @@ def start_panel(builder, tag: Type, state) -> None:
         form.store(form.splat(0.0), state, form.count + number)
 
 
-@emitted
+@emitter
 def hide_lanes(builder, tag: Type, row, first) -> None:
     """Set lanes 0 to `first` - 1 of the row at an address to -inf."""
     form, [row] = Form(builder, tag), _pointers(builder, row)
@@ -163,7 +163,7 @@ def _weights_of_tiles(form: Form, scores: ir.Value, weights: ir.Value, keys: ir.
     return e.loop(builder, builder.ashr(keys, e.I64(1)), [form.splat(0.0)] * form.count, pair)
 
 
-@emitted
+@emitter
 def soften_panel(
     builder, tag: Type, scores: Pointer, weights: Pointer, keys, scale, state: Pointer, sums: Pointer, sum_rows
 ) -> None:
@@ -236,7 +236,7 @@ def _store_turned(
     e.loop(builder, builder.sdiv(builder.add(columns, e.I64(width - 1)), e.I64(width)), [], square)
 
 
-@emitted
+@emitter
 def finish_panel(
     builder, tag: Type, target: Class, state: Pointer, unit, sums: Pointer, rows, columns, out: Pointer, out_stride,
     largest_at: Pointer, total_at: Pointer,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..block.emit import I64, POINTER, loop, offset, transpose
 from ..block.sources import Reader
 from ..block.tags import instance
-from ..runtime.emitted import Type, emitted
+from ..runtime.emitter import Type, emitter
 from .lanes import Form
 
 
@@ -15,7 +15,7 @@ class NoMask(NamedTuple):
     """In place of a `block.sources.Source`: nothing is added."""
 
 
-@emitted
+@emitter
 def mask_panel(builder, tag: Type, source: Type, scores, keys, scale, at, line_stride, k_stride, lines) -> None:
     """scores = scale * scores + mask for `keys` keys and the first `lines` queries of a panel.
 

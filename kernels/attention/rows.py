@@ -11,7 +11,7 @@ from typing import Any
 from ..block.emit import F64, I64, broadcast, first_lanes, load, loop, offset, store
 from ..block.microkernels import Rows
 from ..block.sources import Float32, Float64
-from ..runtime.emitted import Pointer, Value, emitted
+from ..runtime.emitter import Pointer, Value, emitter
 from ..runtime.jit import ir
 from .powers import Powers
 
@@ -40,7 +40,7 @@ class _Row(Powers):
         return broadcast(self.builder, load(self.builder, self.element, at, self.number.size), self.lanes)
 
 
-@emitted
+@emitter
 def weigh_row(builder, scores: Pointer, vectors, factor: Value, largest: Pointer, total: Pointer) -> None:
     """Scores become weights: exp(scale * score - m) / t, with m and t the numbers at the addresses `largest` and
     `total`."""
@@ -60,7 +60,7 @@ def weigh_row(builder, scores: Pointer, vectors, factor: Value, largest: Pointer
     loop(builder, vectors, [], weigh)
 
 
-@emitted
+@emitter
 def mask_row(builder, scores: Pointer, count, factor: Value, mask: Pointer) -> None:
     """Scores become scale * score + mask."""
     row = _Row(builder, factor)
@@ -76,7 +76,7 @@ def mask_row(builder, scores: Pointer, count, factor: Value, mask: Pointer) -> N
     loop(builder, builder.sdiv(builder.add(count, I64(row.lanes - 1)), I64(row.lanes)), [], add)
 
 
-@emitted
+@emitter
 def slope_row(builder, weights: Pointer, slopes: Pointer, vectors, mean: Pointer, factor: Value) -> None:
     """Slopes become scale * weight * (slope - m), with m the number at the address `mean`."""
     row = _Row(builder, factor)
@@ -92,7 +92,7 @@ def slope_row(builder, weights: Pointer, slopes: Pointer, vectors, mean: Pointer
     loop(builder, vectors, [], step)
 
 
-@emitted
+@emitter
 def fill_row(builder, at: Pointer, first, last, number: Value) -> None:
     """Set the numbers first to last - 1 of the row at an address."""
     size, count = _Row(builder, number).number.size, builder.sub(last, first)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..runtime.emitted import boolean, emitted, float64, int64
+from ..runtime.emitter import boolean, emitter, float64, int64
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import address_of_run, call_at, launch
 from ..runtime.record import Address, Bytes, Count, Record
@@ -49,13 +49,13 @@ def _panel_at(k_bytes, panels, depth, kc, panel, k):
     return k_bytes * (panels * block + panel * min(kc, depth - block) + k - block)
 
 
-@emitted
+@emitter
 def _float(builder, bits) -> float64:
     """The float64 that an int64 holds the bits of."""
     return builder.bitcast(bits, ir.DoubleType())
 
 
-@emitted
+@emitter
 def _word(builder, address, value, write: boolean) -> int64:
     """The uint32 at an address, replaced by `value` where `write` says so."""
     word = builder.inttoptr(address, ir.IntType(32).as_pointer())

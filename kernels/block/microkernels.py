@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..runtime.emitted import Class, Pointer, Type, boolean, emitted, float64
+from ..runtime.emitter import Class, Pointer, Type, boolean, emitter, float64
 from ..runtime.jit import ir
 from . import emit as e
 from .sources import Contiguous, Strided
@@ -22,19 +22,19 @@ def _addresses(builder: ir.IRBuilder, values: list[ir.Value]) -> list[ir.Value]:
     return [builder.inttoptr(value, e.POINTER) for value in values]
 
 
-@emitted
+@emitter
 def begin(builder, tag: Class) -> None:
     """Prepare the core for the microkernel."""
     tag.emit_begin(builder)
 
 
-@emitted
+@emitter
 def end(builder, tag: Class) -> None:
     """Undo what `begin` did."""
     tag.emit_end(builder)
 
 
-@emitted
+@emitter
 def multiply_panels(
     builder, tag: Class, depth, a: Pointer, b: Pointer, c: Pointer, accumulate: boolean, out: Pointer, out_stride,
     ahead_a: Pointer, ahead_b: Pointer,
@@ -47,7 +47,7 @@ def multiply_panels(
     tag.emit(builder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b)
 
 
-@emitted
+@emitter
 def subtract_panels(
     builder, tag: Class, finish: Class, depth, a: Pointer, b: Pointer, c: Pointer, accumulate: boolean, out: Pointer,
     out_stride,
@@ -116,7 +116,7 @@ class Rows:
         return found
 
 
-@emitted
+@emitter
 def store_block(
     builder, leaf: Type, c: Pointer, out: Pointer, out_stride, rows, columns, alpha: float64, beta: float64, addend,
     row_stride, column_stride,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..runtime.emitted import Pointer, Type, emitted
+from ..runtime.emitter import Pointer, Type, emitter
 from ..runtime.jit import ir
 from . import emit as e
 from .avx512 import instruction
@@ -348,7 +348,7 @@ class _Readers:
         return Reader(builder, self.source, at, self.strides, *left)
 
 
-@emitted
+@emitter
 def pack_panel(
     builder, source: Type, panel: Type, at: Pointer, line_stride, k_stride, lines, depth, target: Pointer,
     limits_at: Pointer,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..runtime.emitted import Class, Pointer, emitted
+from ..runtime.emitter import Class, Pointer, emitter
 from ..runtime.jit import ir, subroutine
 from .emit import I64, POINTER, load, offset, store, transpose, vector
 from .tags import constant
@@ -13,7 +13,7 @@ def _places(builder: ir.IRBuilder, address: ir.Value, stride: ir.Value, count: i
     return [offset(builder, start, builder.mul(stride, I64(index))) for index in range(count)]
 
 
-@emitted
+@emitter
 def _transpose_square(builder, kind: Class, source, source_stride, target, target_stride) -> None:
     """Transpose a square of as many rows and columns as a vector has lanes."""
     whole = vector(kind.element, kind.lanes)
@@ -23,7 +23,7 @@ def _transpose_square(builder, kind: Class, source, source_stride, target, targe
         store(builder, line, place, kind.size)
 
 
-@emitted
+@emitter
 def _copy_one(builder, kind: Class, source: Pointer, target: Pointer) -> None:
     store(builder, load(builder, kind.element, source, kind.size), target, kind.size)
 

@@ -17,7 +17,7 @@ from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..runtime import cpu
-from ..runtime.emitted import Class, Constant, Fields, Pointer, Type, emitted, int64
+from ..runtime.emitter import Class, Constant, Fields, Pointer, Type, emitter, int64
 from ..runtime.jit import ir, subroutine
 from . import emit as e
 from .microkernels import Rows
@@ -170,14 +170,14 @@ class _Unpacked(Strip):
                 access.write(sums[-1], last, mask)
 
 
-@emitted
+@emitter
 def _strip(builder, leaf: Type, width: Constant, job: Fields, first, start, skipped) -> None:
     """One strip of `width` vectors of columns from the one `first`, and of rows from `start` on, whose first `skipped`
     are not stored."""
     instance(leaf).emit(builder, leaf, width, job, first, start, skipped)
 
 
-@emitted
+@emitter
 def _height(builder, leaf: Class, width) -> int64:
     heights = leaf.heights
     found = e.I64(heights[1])
@@ -234,7 +234,7 @@ class MultiplyUnpacked(NamedTuple):
                 strip.put(at, sums[row * vectors : (row + 1) * vectors], more, mask)
 
 
-@emitted
+@emitter
 def _finish_row(builder, leaf: Type, at: Pointer, columns, alpha, beta, addend: Pointer, step, relu) -> None:
     """at[column] = alpha * at[column] + beta * addend[column], whose values are `step` bytes apart, not below zero
     where `relu` says so; NaN stays."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..block import emit as e
 from ..block.microkernels import Rows, convert
 from ..block.tags import constant
-from ..runtime.emitted import Class, Pointer, emitted
+from ..runtime.emitter import Class, Pointer, emitter
 from ..runtime.jit import ir, subroutine
 from ..runtime.record import record_at
 from .descriptor import PassPlan, Plan
@@ -42,7 +42,7 @@ begin anywhere in a cache line: 8 x 128 x 28 x 28 to 128 channels, 3 x 3, on one
 0, 4, 7 and 11 rows: 7.3, 7.1, 7.8, 8.5."""
 
 
-@emitted
+@emitter
 def _multiply(builder, kernel: Class, steps, first, second, table: Pointer, weights: Pointer, sums: Pointer) -> None:
     """sums (mr x nr) = the products of the values at the table's distances from two segments of positions with `steps`
     places of a panel of weights."""
@@ -69,7 +69,7 @@ def _multiply(builder, kernel: Class, steps, first, second, table: Pointer, weig
         e.store(builder, total, e.offset(builder, sums, place * kernel.lanes * kernel.size), kernel.size)
 
 
-@emitted
+@emitter
 def _put_row(builder, kernel: Class, kind: Class, sums: Pointer, bias: Pointer, at: Pointer, columns, relu) -> None:
     """Store the first `columns` channels of a position, plus their bias."""
     lanes, size = kernel.lanes, kernel.size
@@ -83,7 +83,7 @@ def _put_row(builder, kernel: Class, kind: Class, sums: Pointer, bias: Pointer, 
         access.write(value, e.offset(builder, at, first * kind.size), e.first_lanes(builder, columns, lanes, first))
 
 
-@emitted
+@emitter
 def _turn(builder, kernel: Class, sums: Pointer, turned: Pointer) -> None:
     """turned (nr x 16) = the transpose of sums (16 x nr)."""
     lanes, size = kernel.lanes, kernel.size
@@ -98,7 +98,7 @@ def _turn(builder, kernel: Class, sums: Pointer, turned: Pointer) -> None:
                 e.store(builder, line, e.offset(builder, turned, ((column + i) * GROUP + row) * size), size)
 
 
-@emitted
+@emitter
 def _put_column(
     builder, kind: Class, sums: Pointer, bias: Pointer, at: Pointer, run, base, offsets: Pointer, relu
 ) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..block.emit import I64, loop, masked_load, offset, store, transpose
 from ..block.tags import constant, field_class
-from ..runtime.emitted import Type, emitted
+from ..runtime.emitter import Type, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import record_at
@@ -85,7 +85,7 @@ class Depthwise(NamedTuple):
     arguments = _Arguments
 
 
-@emitted
+@emitter
 def _finish(builder, leaf: Type, plan, sums, result, taps) -> None:
     """Add the sums (taps, lanes) of each channel's lanes, and store them as (channels, taps)."""
     window = field_class(leaf, "window")
@@ -147,7 +147,7 @@ class DepthwiseWeight(NamedTuple):
     arguments = _Arguments
 
 
-@emitted
+@emitter
 def _pack_unit(builder, leaf: Type, weights, taps, channels, target) -> None:
     """Weights (channels, taps) as vectors of channels, (taps, lanes)."""
     lanes = Lanes(builder, leaf, None)

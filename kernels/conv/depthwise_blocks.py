@@ -19,7 +19,7 @@ from typing import Any
 
 from ..block.emit import I64, broadcast, either, load, loop, loop_of_any, offset, store, zero
 from ..block.tags import field_class
-from ..runtime.emitted import Constant, Fields, Type, emitted
+from ..runtime.emitter import Constant, Fields, Type, emitter
 from ..runtime.jit import ir
 from .depthwise_lanes import lanes_of
 from .gather_scatter import pointer
@@ -136,7 +136,7 @@ class _Block:
         return totals
 
 
-@emitted
+@emitter
 def emit_block(
     builder, leaf: Type, kind: Constant, plan, starts: Fields, across: Fields, along: Fields, units: Fields
 ) -> None:

@@ -10,7 +10,7 @@ from ..block.avx512 import instruction
 from ..block.microkernels import convert
 from ..block.packing import to_bf16
 from ..block.tags import constant
-from ..runtime.emitted import Class, Pointer, emitted
+from ..runtime.emitter import Class, Pointer, emitter
 from ..runtime.jit import ir, subroutine
 from ..runtime.record import record_at
 from .descriptor import PassPlan, Plan
@@ -22,7 +22,7 @@ _ROW = 32 * 4
 _BLOCK_ROWS = 16
 
 
-@emitted
+@emitter
 def _store_channels(builder, target: Class, sums: Pointer, at: Pointer, offsets: Pointer, columns, relu) -> None:
     """Store 16 positions, whose channels are neighbours in the result."""
     lanes = 32 if target.stored is e.I16 else 16
@@ -45,7 +45,7 @@ def _store_channels(builder, target: Class, sums: Pointer, at: Pointer, offsets:
     e.loop(builder, e.I64(_BLOCK_ROWS), [], row)
 
 
-@emitted
+@emitter
 def _store_positions(
     builder, target: Class, sums: Pointer, at: Pointer, run, base, offsets: Pointer, channel_stride, columns, relu
 ) -> None:

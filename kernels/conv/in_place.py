@@ -28,7 +28,7 @@ from ..block.tuning import tuning
 from ..block.unpacked_strips import LEAST_ROWS, Strip, multiply_strips
 from ..gemm.compiled import pairs_multiply, vector_isa
 from ..registry import Refused
-from ..runtime.emitted import Pointer, emitted
+from ..runtime.emitter import Pointer, emitter
 from ..runtime.jit import ir, subroutine
 from ..runtime.record import record_at
 from ..runtime.workspace import address_of
@@ -216,7 +216,7 @@ class ConvolveInPlace(NamedTuple):
         emitted.put(emitted.sums(start), start, skipped)
 
 
-@emitted
+@emitter
 def _find_magnitudes(builder, at: Pointer, count, limits: Pointer) -> None:
     """Take so many bfloat16 from an address on into the limits."""
 

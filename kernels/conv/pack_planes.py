@@ -17,7 +17,7 @@ from ..block.conversions import convert_lanes
 from ..block.packing import factors_in_two, interleaved_parts, joined_limits, parts_of, updated_limits, widened_range
 from ..block.tags import constant, instance
 from ..runtime import cpu
-from ..runtime.emitted import Type, emitted
+from ..runtime.emitter import Type, emitter
 from ..runtime.jit import ir, subroutine
 from ..runtime.record import behind, record_at
 from .descriptor import Plan, Plane, read_field, table_of
@@ -271,7 +271,7 @@ def _words_of(builder: ir.IRBuilder, parts: list[ir.Value]) -> list[ir.Value]:
     return [builder.bitcast(part, e.vector(e.I32)) for part in parts]
 
 
-@emitted
+@emitter
 def _fill(
     builder, element: Type, conversion: Type, pace: Type, plan, plane, at, place, count, channels, target, limits
 ) -> None:

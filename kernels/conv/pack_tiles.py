@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..block import emit as e
 from ..block.packing import joined_limits, parts_of, widened_range
 from ..block.tags import constant, field_class
-from ..runtime.emitted import Class, Pointer, Type, emitted
+from ..runtime.emitter import Class, Pointer, Type, emitter
 from ..runtime.jit import ir, subroutine
 from ..runtime.record import record_at
 from .descriptor import Plan
@@ -49,7 +49,7 @@ def range_of_halves(builder: ir.IRBuilder, values: list[ir.Value], found: list[i
     return found
 
 
-@emitted
+@emitter
 def _pack_group(
     builder, source: Type, conversion: Class, at: Pointer, runs: Pointer, offsets: Pointer, run_bytes,
     channels_at: Pointer, count, target: Pointer, part_bytes, limits_at: Pointer,

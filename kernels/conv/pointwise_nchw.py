@@ -19,7 +19,7 @@ from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..block.microkernels import begin, convert, end, multiply_panels
 from ..block.packing import interleaved_parts, joined_limits, to_bf16, updated_limits, widened_range
 from ..block.tags import constant, field_class
-from ..runtime.emitted import Class, Pointer, Type, emitted
+from ..runtime.emitter import Class, Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import record_at
@@ -33,7 +33,7 @@ SUMS_BYTES = 32 * _ROW
 """Of the sums of 32 channels and 32 positions."""
 
 
-@emitted
+@emitter
 def _pack_pair(
     builder, leaf: Type, at: Pointer, stride, channels, count, target: Pointer, block_bytes, limits_at: Pointer
 ) -> None:
@@ -92,7 +92,7 @@ def _pack_pair(
     turns(full, builder.sub(builder.ashr(builder.add(count, e.I64(31)), e.I64(5)), full), mask_values)
 
 
-@emitted
+@emitter
 def _pack_spots(
     builder, leaf: Type, at: Pointer, stride, channels, run: Pointer, offsets: Pointer, target: Pointer,
     limits_at: Pointer,
@@ -117,7 +117,7 @@ def _pack_spots(
         e.store(builder, found, slot, 4)
 
 
-@emitted
+@emitter
 def _store_rows(builder, target: Class, sums, at, stride, rows, count, relu) -> None:
     """Store `count` positions, at most 32, of so many channels, in rows of `stride` bytes."""
     lanes = 32 if target.size == 2 else 16

@@ -16,7 +16,7 @@ from ..block.emit import I64, LINE, loop, offset
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..block.microkernels import begin, end
 from ..block.tags import constant, field_class
-from ..runtime.emitted import Pointer, Type, emitted
+from ..runtime.emitter import Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import record_at
@@ -51,7 +51,7 @@ def _rows(builder: ir.IRBuilder, plan: ir.Value, x: ir.Value) -> Rows:
     return Rows(x, builder.add(x, row), ahead, builder.shl(a_row, I64(5)))
 
 
-@emitted
+@emitter
 def _read_block(builder, leaf: Type, plan, x, at, to, turns, limits) -> None:
     """Read so many times four lines, at least one, before the first block is multiplied."""
     rows = _rows(builder, plan, x)
@@ -59,7 +59,7 @@ def _read_block(builder, leaf: Type, plan, x, at, to, turns, limits) -> None:
     keep(builder, leaf, pointer(builder, limits), read(builder, leaf, reading, None, rows))
 
 
-@emitted
+@emitter
 def _write_panel(builder, leaf: Type, plan, sums, to) -> None:
     """Write the results of a panel."""
     writing = Writing(pointer(builder, sums), pointer(builder, to), I64(BLOCK // TOGETHER))
@@ -78,7 +78,7 @@ def _start(builder: ir.IRBuilder, bias: ir.Value, number: ir.Value) -> None:
                 tile(builder, "tilezero", register)
 
 
-@emitted
+@emitter
 def _multiply_block(
     builder, leaf: Type, plan, x, a: Pointer, b: Pointer, bias: Pointer, memory: Pointer, slot: Pointer, panels,
     out: Pointer, following: Pointer, target: Pointer, reads, read_each, limits: Pointer, before: Pointer,

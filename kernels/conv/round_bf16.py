@@ -10,7 +10,7 @@ from ..block.emit import F32, I64, load, loop, offset, store, vector
 from ..block.microkernels import convert
 from ..block.sources import BFloat16
 from ..runtime import threading
-from ..runtime.emitted import Pointer, emitted
+from ..runtime.emitter import Pointer, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import launch
 from ..runtime.workspace import address_of, empty
@@ -18,7 +18,7 @@ from ..runtime.workspace import address_of, empty
 _LANES, _CHUNK = 16, 1024
 
 
-@emitted
+@emitter
 def _narrow(builder, source: Pointer, target: Pointer, count) -> None:
     """Round `count` vectors of 16 values."""
 

@@ -16,7 +16,7 @@ from ..block.amx import tile
 from ..block.emit import I64, LINE, TILE, load, loop, offset, prefetch_to_l2
 from ..block.microkernels import begin, end
 from ..block.tags import constant
-from ..runtime.emitted import Class, Pointer, boolean, emitted
+from ..runtime.emitter import Class, Pointer, boolean, emitter
 from ..runtime.jit import ir, subroutine
 from ..runtime.launch import call_at
 from ..runtime.record import record_at
@@ -56,7 +56,7 @@ def multiply_step(
         before = now
 
 
-@emitted
+@emitter
 def _multiply_lines(
     builder, kernel: Class, steps, a: Pointer, part_bytes, table: Pointer, b: Pointer, sums: Pointer,
     resume: boolean, bias: Pointer, low: Pointer, high: Pointer, stride, ahead: Pointer,

@@ -14,7 +14,7 @@ from ..block import emit as e
 from ..block.emit import zero
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..block.tags import constant
-from ..runtime.emitted import Class, Pointer, emitted, int64
+from ..runtime.emitter import Class, Pointer, emitter, int64
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.raw_memory import put
@@ -29,7 +29,7 @@ SCRATCH_BYTES = 128 * (1 + PAIRED_DEPTH)
 """Of a thread that packs the gradient as pairs."""
 
 
-@emitted
+@emitter
 def _multiply(
     builder, kernel: Class, how: Class, places: Pointer, part_bytes, b: Pointer, starts: Pointer, count, width,
     sums: Pointer, more,
@@ -108,7 +108,7 @@ class MultiplyRows(NamedTuple):
     arguments = _RowsArguments
 
 
-@emitted
+@emitter
 def _turn(builder, kernel: Class, sums, step, split_bytes, splits, rows, columns, out, out_stride) -> int64:
     """Store the transpose of the first rows, `step` bytes apart, and columns of a square of sums, added up over the
     splits. Returns whether a sum is not finite."""

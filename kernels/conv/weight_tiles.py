@@ -15,7 +15,7 @@ from ..block.emit import F32, I16, I32, I64, LINE, TILE, load, loop, offset, sto
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..block.microkernels import begin, end
 from ..block.tags import constant
-from ..runtime.emitted import Class, Pointer, boolean, emitted
+from ..runtime.emitter import Class, Pointer, boolean, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import record_at
@@ -39,7 +39,7 @@ def _interleave(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> lis
     return pairs
 
 
-@emitted
+@emitter
 def _pair_lines(builder, at, count, target) -> None:
     """`count` pairs of the lines from `at` on."""
     at, target = pointer(builder, at), pointer(builder, target)
@@ -55,7 +55,7 @@ def _pair_lines(builder, at, count, target) -> None:
     loop(builder, count, [], pair)
 
 
-@emitted
+@emitter
 def _transpose_lines(builder, at: Pointer, target: Pointer) -> None:
     """32 lines of 32 bf16 as 32 rows of 32 bf16."""
     lines = [load(builder, vector(I16, 32), offset(builder, at, 64 * line), LINE) for line in range(32)]
@@ -66,7 +66,7 @@ def _transpose_lines(builder, at: Pointer, target: Pointer) -> None:
             store(builder, values, offset(builder, target, TILE * half + 64 * row), LINE)
 
 
-@emitted
+@emitter
 def _multiply_pairs(
     builder, kernel: Class, steps, a: Pointer, b: Pointer, part_bytes, sums: Pointer, resume: boolean
 ) -> None:
@@ -287,7 +287,7 @@ class _Partitions(namedtuple("_Partitions", "plan x_plan g_plan x g memory worke
     run = _partition_task
 
 
-@emitted
+@emitter
 def _add_sums(builder, target: Pointer, source: Pointer, count) -> None:
     """Add `count` vectors of 16 float32 to those at the target."""
 

@@ -26,7 +26,7 @@ from ..block.packing import (
 from ..block.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..block.tags import constant
 from ..runtime import threading
-from ..runtime.emitted import Class, Pointer, emitted, int64
+from ..runtime.emitter import Class, Pointer, emitter, int64
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import Address, Bytes, Count, Record
@@ -103,7 +103,7 @@ class PackWeights(NamedTuple):
     arguments = PanelArguments
 
 
-@emitted
+@emitter
 def _join_rows(
     builder, kernel: Class, how: Class, rows: Pointer, stride, count, zeros: Pointer, target: Pointer, limits: Pointer
 ) -> int64:

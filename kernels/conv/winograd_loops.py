@@ -17,7 +17,7 @@ from ..block.microkernels import multiply_panels
 from ..block.sources import ELEMENTS
 from ..block.tags import constant, field_class
 from ..block.vectors import Avx2Float32, Avx512Float32
-from ..runtime.emitted import Pointer, Type, emitted
+from ..runtime.emitter import Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.record import Address, Bytes, Count, Record, record_at
@@ -123,7 +123,7 @@ def _square(builder: ir.IRBuilder, rows: int, columns: int) -> Any:
     return lambda i, j: offset(builder, base, _VECTOR * (i * columns + j))
 
 
-@emitted
+@emitter
 def _read_tiles(
     builder, leaf: Type, at: Pointer, row, column, offsets: Pointer, masks: Pointer, target: Pointer, place_bytes
 ) -> None:
@@ -147,7 +147,7 @@ def _read_tiles(
             store(builder, value, to, _VECTOR)
 
 
-@emitted
+@emitter
 def _write_tiles(
     builder, leaf: Type, source: Pointer, place_bytes, bias: Pointer, relu, at: Pointer, row, column,
     offsets: Pointer, masks: Pointer,

@@ -15,7 +15,7 @@ import numpy as np
 from ..block.emit import F32, F64, I32, I64, POINTER, broadcast, load, offset, store, vector
 from ..block.loops import leaf_address
 from ..block.tags import constant, field_class
-from ..runtime.emitted import Fields, Pointer, Type, emitted
+from ..runtime.emitter import Fields, Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.raw_memory import get
@@ -41,7 +41,7 @@ MultiplyArguments = namedtuple("MultiplyArguments", "source straight crossed tar
 """`straight` meets the numbers as they are, `crossed` those with their parts exchanged."""
 
 
-@emitted
+@emitter
 def _products(builder, leaf: Type, job: Fields, index) -> None:
     tag = field_class(leaf, "vectors")
     a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
@@ -87,7 +87,7 @@ def factors_of(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.stack([np.stack([re, re], -1), np.stack([-im, im], -1), np.stack([im, -im], -1)]).astype(dtype)
 
 
-@emitted
+@emitter
 def _clear(builder, at: Pointer, count) -> None:
     """Make `count` int64 zero."""
     kind = ir.FunctionType(ir.VoidType(), [POINTER, ir.IntType(8), I64, ir.IntType(1)])

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..block.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
 from ..block.tags import constant, field_class, tag_class
-from ..runtime.emitted import Fields, Pointer, Type, boolean, emitted
+from ..runtime.emitter import Fields, Pointer, Type, boolean, emitter
 from ..runtime.jit import ir, subroutine
 from .butterflies import Arithmetic, Complex
 from .row_access import Place, Split
@@ -78,7 +78,7 @@ def _root(builder: Any, tag: Any, twiddles: ir.Value, j: int) -> Complex:
     return Complex(*[broadcast(builder, part, tag.lanes) for part in parts])
 
 
-@emitted
+@emitter
 def _butterfly(
     builder, leaf: Type, source: Pointer, source_step, target: Pointer, target_step, twiddles: Pointer,
     turned: boolean, job: Fields, lanes: Pointer, phase: Pointer,
@@ -151,7 +151,7 @@ SquareArguments = namedtuple(
 """count: of squares, so many bytes apart; parts: of each, which are `part` bytes apart on both sides."""
 
 
-@emitted
+@emitter
 def _square(builder, leaf: Type, source, source_step, target, target_step, scale) -> None:
     tag = field_class(leaf, "vectors")
     a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..block.emit import I32, I64, POINTER, broadcast, load, offset, store, vector, zero
 from ..block.tags import constant
-from ..runtime.emitted import Class, Pointer, emitted
+from ..runtime.emitter import Class, Pointer, emitter
 from ..runtime.jit import ir, subroutine
 from .butterflies import Arithmetic, Complex
 from .spectra import combine_mirrors
@@ -68,7 +68,7 @@ def _conjugate_if(builder: ir.IRBuilder, inverse: ir.Value, root: Complex) -> Co
     return Complex(root.re, builder.select(builder.icmp_signed("!=", inverse, I64(0)), builder.fneg(root.im), root.im))
 
 
-@emitted
+@emitter
 def _mirrors(builder, tag: Class, source: Pointer, target: Pointer, roots: Pointer, m, k, inverse) -> None:
     """The frequencies k, k + 1, ... of a vector and m - k, m - k - 1, ..."""
     a = Arithmetic(builder, tag.element, tag.lanes)
@@ -79,7 +79,7 @@ def _mirrors(builder, tag: Class, source: Pointer, target: Pointer, roots: Point
     rows.write(second, target, mirror, backwards=True)
 
 
-@emitted
+@emitter
 def _both_ends(builder, tag: Class, source, target, m, inverse) -> None:
     """Frequency 0 and, for real numbers, m; both are real."""
     source, target = builder.inttoptr(source, POINTER), builder.inttoptr(target, POINTER)
@@ -146,7 +146,7 @@ def _parts_at(a: Arithmetic, address: ir.Value, size: int) -> tuple[ir.Value, ir
     return at, offset(a.builder, at, size * a.lanes)
 
 
-@emitted
+@emitter
 def _mirrored_rows(builder, tag: Class, low, high, root: Pointer, inverse) -> None:
     """The rows of a frequency and of its mirror, in place."""
     a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
@@ -159,7 +159,7 @@ def _mirrored_rows(builder, tag: Class, low, high, root: Pointer, inverse) -> No
             store(builder, value, at, tag.size * tag.lanes)
 
 
-@emitted
+@emitter
 def _end_rows(builder, tag: Class, low, high, inverse) -> None:
     """The rows of frequency 0 and, of real numbers, m, in place."""
     a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ..block.emit import I64, POINTER, loop, offset, opaque, prefetch, prefetch_to_write, store
 from ..block.tags import constant, field_class
-from ..runtime.emitted import Pointer, Type, Value, emitted, int64
+from ..runtime.emitter import Pointer, Type, Value, emitter, int64
 from ..runtime.jit import ir, subroutine
 from .butterflies import Complex
 from .codelets import vectors
@@ -62,7 +62,7 @@ class RealInverse(NamedTuple):
 _DIRECTIONS = {(each.inverse, each.real): each for each in (Forward, Inverse, RealForward, RealInverse)}
 
 
-@emitted
+@emitter
 def _scaled_roots(builder, leaf: Type, job: Value) -> int64:
     """The address of the roots times the scale."""
     m = Matrix(builder, leaf, job, I64(0))
@@ -85,7 +85,7 @@ def _scaled_roots(builder, leaf: Type, job: Value) -> int64:
     return builder.select(scaled, builder.ptrtoint(to, I64), m.field["roots"])
 
 
-@emitted
+@emitter
 def _in_registers(builder, leaf: Type, job: Value, roots, first) -> None:
     """Transform as many as share vectors, from the first on."""
     m = Matrix(builder, leaf, job, roots)
@@ -97,7 +97,7 @@ def _in_registers(builder, leaf: Type, job: Value, roots, first) -> None:
     m.across(columns, m.transforms("target", first), I64(0))
 
 
-@emitted
+@emitter
 def _matrix_on_stack(builder, leaf: Type) -> int64:
     """The address of memory for the matrices that share vectors: [vector of rows][column][part][lane]."""
     rows, columns = matrix_of(leaf)
@@ -109,7 +109,7 @@ def _matrix_on_stack(builder, leaf: Type) -> int64:
     return builder.ptrtoint(place, I64)
 
 
-@emitted
+@emitter
 def _columns(builder, leaf: Type, job: Value, roots, index, vector, memory: Pointer) -> None:
     """A vector of columns of the matrices, to memory; halves of vectors are yet to change places."""
     m = Matrix(builder, leaf, job, roots)
@@ -125,7 +125,7 @@ def _columns(builder, leaf: Type, job: Value, roots, index, vector, memory: Poin
                 store(builder, value[part], offset(builder, to, at), m.line // 2)
 
 
-@emitted
+@emitter
 def _rows(builder, leaf: Type, job: Value, roots, index, first, memory) -> None:
     """A vector of rows of the matrices, from memory."""
     m = Matrix(builder, leaf, job, roots)

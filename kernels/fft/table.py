@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from ..block.emit import POINTER, prefetch_to_write
-from ..runtime.emitted import emitted
+from ..runtime.emitter import emitter
 
 Fields = namedtuple(
     "Fields",
@@ -26,7 +26,7 @@ FORWARD, HALVED = 1, 2
 ONE = 0x3FF0000000000000  # the bits of 1.0
 
 
-@emitted
+@emitter
 def ask_to_write(builder, address) -> None:
     """Ask for a cache line that is written soon."""
     prefetch_to_write(builder, builder.inttoptr(address, POINTER))

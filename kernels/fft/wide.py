@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..block.emit import I64, POINTER, offset, prefetch_to_l2, prefetch_to_write, splat, store
 from ..block.tags import constant, field_class
-from ..runtime.emitted import Fields, Pointer, Type, emitted
+from ..runtime.emitter import Fields, Pointer, Type, emitter
 from ..runtime.jit import ir, subroutine
 from .butterflies import Complex
 from .codelets import radix, vectors
@@ -36,7 +36,7 @@ result_apart: where the transforms will be written, and bytes between them. ahea
 read next."""
 
 
-@emitted
+@emitter
 def _columns(builder, leaf: Type, job: Fields, first, roots: Pointer, target: Pointer) -> None:
     """A vector of columns, from `first` on, to split rows."""
     tag, a = field_class(leaf, "vectors"), field_class(leaf, "rows").radix

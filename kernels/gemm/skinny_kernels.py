@@ -15,7 +15,7 @@ from ..block.conversions import convert_lanes, in_two_bf16
 from ..block.microkernels import Rows
 from ..block.sources import Float32, Float64
 from ..block.tags import field_class
-from ..runtime.emitted import Fields, Pointer, Type, boolean, emitted
+from ..runtime.emitter import Fields, Pointer, Type, boolean, emitter
 from ..runtime.jit import ir
 
 
@@ -172,7 +172,7 @@ def _of_width(builder: ir.IRBuilder, several: ir.Value, width: int, emit: Callab
             emit(1, False)
 
 
-@emitted
+@emitter
 def fill_strip(
     builder, leaf: Type, several: boolean, depth, b: Pointer, by_k, by_column, columns, strip: Pointer
 ) -> None:
@@ -219,7 +219,7 @@ def fill_strip(
     _of_width(builder, several, how.rows.vectors, lambda width, _: emit(width))
 
 
-@emitted
+@emitter
 def add_rows(
     builder, leaf: Type, several: boolean, rows, depth, a: Fields, b: Pointer, step, ahead: Pointer, half,
     totals: Fields, columns,
@@ -272,7 +272,7 @@ def add_rows(
     _of_width(builder, several, how.rows.vectors, emit)
 
 
-@emitted
+@emitter
 def sum_rows(builder, leaf: Type, several: boolean, rows, depth, a: Fields, b: Pointer, b_line, totals: Fields) -> None:
     """totals[r, c] += the sum over `depth` of a[r] * b[c], for `rows` rows, at most those that are multiplied at a
     time, and one line of the matrix or `several`. a is an address with the bytes from row to row and from part to part,

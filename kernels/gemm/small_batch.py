@@ -10,7 +10,7 @@ from collections import namedtuple
 from typing import NamedTuple
 
 from ..block.emit import I32, I64, POINTER, call, load, offset, splat, store, vector
-from ..runtime.emitted import emitted, int64
+from ..runtime.emitter import emitter, int64
 from ..runtime.jit import njit, subroutine
 from ..runtime.launch import call_at, launch
 from ..runtime.raw_memory import get
@@ -43,7 +43,7 @@ class InARow(NamedTuple):
 SegmentArguments = namedtuple("SegmentArguments", "job a b c count workspace")
 
 
-@emitted
+@emitter
 def _write(builder, address, first, second, third) -> None:
     """Three int64 in a row."""
     at = builder.inttoptr(address, I64.as_pointer())
@@ -55,14 +55,14 @@ def _limits_at(builder, address) -> list:
     return [offset(builder, builder.inttoptr(address, POINTER), 64 * line) for line in range(4)]
 
 
-@emitted
+@emitter
 def reset(builder, limits) -> None:
     """Nothing was found so far."""
     for line, at in enumerate(_limits_at(builder, limits)):
         store(builder, splat(I32, 0 if line % 2 else 0xFFFFFFFF), at, 64)
 
 
-@emitted
+@emitter
 def extraordinary(builder, limits) -> int64:
     """1 if magnitudes were found that need a check, else 0."""
     least_a, greatest_a, least_b, greatest_b = (

@@ -14,7 +14,7 @@ from ..block.emit import F64, I32, I64, loop_of_any, offset, store, vector
 from ..block.packing import factors_in_two, updated_limits, widened_range
 from ..block.sources import Reader
 from ..block.tags import field_class
-from ..runtime.emitted import Pointer, Type, emitted
+from ..runtime.emitter import Pointer, Type, emitter
 from ..runtime.jit import ir, subroutine, types
 
 
@@ -82,7 +82,7 @@ class _Line:
         store(self.builder, value, offset(self.builder, at, further), self.size)
 
 
-@emitted
+@emitter
 def _convert_line(builder, leaf: Type, at: Pointer, stride, length, target: Pointer, apart, limits_at: Pointer) -> None:
     """Convert `length` values along one line. Whole vectors of neighbours are read without a mask."""
     source, conversion = leaf.types[leaf.fields.index("source")], field_class(leaf, "conversion")

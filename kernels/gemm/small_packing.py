@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..block import emit as e
 from ..block.packing import PAIRS, cut_parts, interleaved_parts, parts_of
 from ..block.tags import field_class
-from ..runtime.emitted import Constant, Pointer, Type, emitted
+from ..runtime.emitter import Constant, Pointer, Type, emitter
 from ..runtime.jit import ir, types
 
 
@@ -165,7 +165,7 @@ class _Lines:
             e.store(builder, found, e.offset(builder, at, e.LINE * line), e.LINE)
 
 
-@emitted
+@emitter
 def to_tiles(  # noqa: C901
     builder, leaf: Type, operand: Constant, at: Pointer, stride, lines, depth, target: Pointer, limits_at: Pointer,
     ahead,

@@ -16,7 +16,7 @@ from ..block.amx import tile
 from ..block.microkernels import begin, end
 from ..block.packing import to_bf16
 from ..block.tags import constant
-from ..runtime.emitted import Class, Constant, Pointer, emitted
+from ..runtime.emitter import Class, Constant, Pointer, emitter
 from ..runtime.jit import ir, subroutine
 from ..runtime.raw_memory import get
 from .small_batch import HEADER, Alone, InARow, SegmentArguments
@@ -35,7 +35,7 @@ def workspace_bytes(m: int, n: int, k: int, parts: int) -> int:
     return 320 + e.TILE * ((high + wide) * deep * parts + high * wide)
 
 
-@emitted
+@emitter
 def _block(
     builder, kernel: Class, high: Constant, wide: Constant, a: Pointer, a_step, b: Pointer, b_step, steps,
     c: Pointer, c_row,
@@ -67,7 +67,7 @@ def _block(
             tile(builder, "tilestored64", 2 * row + column, e.offset(builder, place, e.LINE * column), c_row)
 
 
-@emitted
+@emitter
 def _clear(builder, at: Pointer, lines) -> None:
     """Zeros for so many lines of 64 bytes."""
 
@@ -78,7 +78,7 @@ def _clear(builder, at: Pointer, lines) -> None:
     e.loop(builder, lines, [], one_line)
 
 
-@emitted
+@emitter
 def _copy_out(builder, target: Class, sums, sums_row, out, out_row, rows, columns) -> None:
     """Round float32 sums to the element's type, into the first `rows` x `columns` of a result."""
     sums, out = builder.inttoptr(sums, e.POINTER), builder.inttoptr(out, e.POINTER)

@@ -20,7 +20,7 @@ from ..block import emit as e
 from ..block.loops import PackArguments
 from ..block.microkernels import Rows, convert
 from ..block.tags import constant, field_class
-from ..runtime.emitted import Constant, Fields, Pointer, Type, emitted, int64
+from ..runtime.emitter import Constant, Fields, Pointer, Type, emitter, int64
 from ..runtime.jit import ir, subroutine, types
 from ..runtime.launch import call_at
 from ..runtime.raw_memory import get
@@ -115,7 +115,7 @@ class _Columns:
             access.write(convert(builder, value, self.target), at, masks[v])
 
 
-@emitted
+@emitter
 def _columns(builder, leaf: Type, width: Constant, job: Fields, b: Pointer, c: Pointer, left, done) -> int64:
     """At most `width` vectors of columns (`left` numbers remain), strip after strip. Returns how many were done, with
     those that were `done` before."""

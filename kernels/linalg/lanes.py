@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..block.emit import F32, F64, I1, I32, I64, POINTER, broadcast, call, load, offset, store, transpose, vector
 from ..block.tags import constant, instance
-from ..runtime.emitted import Class, emitted, float64, int64
+from ..runtime.emitter import Class, emitter, float64, int64
 from ..runtime.jit import intrinsic, ir, subroutine, types, when_compiling
 
 VECTOR_BYTES = 64
@@ -202,26 +202,26 @@ def scatter(typingctx, base, rows, stride, value):
     return types.void(types.int64, rows, types.int64, rows), codegen
 
 
-@emitted
+@emitter
 def read(builder, kind: Class, address) -> float64:
     """The one number at an address, as float64."""
     value = load(builder, kind.element, builder.inttoptr(address, POINTER), kind.size)
     return value if kind.element is F64 else builder.fpext(value, F64)
 
 
-@emitted
+@emitter
 def write(builder, kind: Class, address, value: float64) -> None:
     """Write one number, rounded to the tag's type."""
     value = value if kind.element is F64 else builder.fptrunc(value, F32)
     store(builder, value, builder.inttoptr(address, POINTER), kind.size)
 
 
-@emitted
+@emitter
 def read_int32(builder, address) -> int64:
     return builder.sext(load(builder, I32, builder.inttoptr(address, POINTER), 4), I64)
 
 
-@emitted
+@emitter
 def write_int32(builder, address, value) -> None:
     store(builder, builder.trunc(value, I32), builder.inttoptr(address, POINTER), 4)
 
@@ -248,7 +248,7 @@ def _line_addresses(
     return places
 
 
-@emitted
+@emitter
 def _pack_square(builder, kind: Class, base, stride, last, target) -> None:
     """Interleave as many neighbouring elements of the matrices as a vector has lanes."""
     whole, to = vector(kind.element, kind.lanes), builder.inttoptr(target, POINTER)
@@ -257,7 +257,7 @@ def _pack_square(builder, kind: Class, base, stride, last, target) -> None:
         store(builder, line, offset(builder, to, VECTOR_BYTES * index), VECTOR_BYTES)
 
 
-@emitted
+@emitter
 def _unpack_square(builder, kind: Class, base, stride, last, source) -> None:
     whole, at = vector(kind.element, kind.lanes), builder.inttoptr(source, POINTER)
     lines = [load(builder, whole, offset(builder, at, VECTOR_BYTES * i), VECTOR_BYTES) for i in range(kind.lanes)]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..arrays.elementwise.vectors import Vectors
 from ..block.emit import I64, POINTER, broadcast, load, loop, loop_of_any, offset
 from ..block.tags import field_class
-from ..runtime.emitted import Class, Pointer, Type, emitted
+from ..runtime.emitter import Class, Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
 
@@ -96,7 +96,7 @@ def _emit_step(
     loop(builder, builder.sub(end, begin), [], row)
 
 
-@emitted
+@emitter
 def _step(builder, function: Class, element: Class, product, table, step, begin, end, columns) -> None:
     """A step for rows from `begin` to `end`, whose products are at an address."""
     v, tag = Vectors(builder, element), function
@@ -224,7 +224,7 @@ class _Product:
         loop_of_any(builder, rest, [], lambda number, _: lines(builder.add(done, number), 1))
 
 
-@emitted
+@emitter
 def _sequence(
     builder, leaf: Type, matrix, depth, table, results: Pointer, length, direction, begin, end, columns
 ) -> None:

@@ -6,14 +6,14 @@ from collections import namedtuple
 from typing import NamedTuple
 
 from ...block.emit import I64, POINTER, loop_of_any, offset
-from ...runtime.emitted import Class, Pointer, emitted
+from ...runtime.emitter import Class, Pointer, emitter
 from ...runtime.jit import njit, subroutine
 from ...runtime.launch import call_at, launch
 from .arrays import LENGTH
 from .vectors import Vectors
 
 
-@emitted
+@emitter
 def _map(builder, function: Class, element: Class, first, second, out, count) -> None:
     """out = function(first[, second]) for so many elements at addresses."""
     *places, count = (first, second, out, count)
@@ -33,7 +33,7 @@ def _map(builder, function: Class, element: Class, first, second, out, count) ->
         some(whole, v.first(left))
 
 
-@emitted
+@emitter
 def _cast(builder, source: Class, target: Class, at: Pointer, out: Pointer, count) -> None:
     """Convert so many elements at an address; what vectors of both types work in is the same."""
     reader, writer = Vectors(builder, source), Vectors(builder, target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from ...block.emit import I64, POINTER
-from ...runtime.emitted import emitted
+from ...runtime.emitter import emitter
 from ...runtime.jit import ir, njit, subroutine
 from ...runtime.launch import call_at, launch
 from .maps import Part
@@ -18,7 +18,7 @@ _OPERANDS = 3
 _LOOP = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
 
 
-@emitted
+@emitter
 def _call(builder, function, data, first, second, out, count, first_step, second_step, out_step) -> None:
     """Call a loop of two operands. One of one operand takes the second address and step for the result's."""
     with builder.goto_entry_block():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...block.emit import I64, POINTER, loop, offset
 from ...block.tags import field_class, instance
-from ...runtime.emitted import Class, Fields, Type, emitted
+from ...runtime.emitter import Class, Fields, Type, emitter
 from ...runtime.jit import njit, subroutine
 from ...runtime.launch import call_at, launch
 from ..elementwise.sweeps import Row, Strip
@@ -45,7 +45,7 @@ def _places(builder, at, index, kept) -> Places:
     return Places(*[offset(builder, base, step) for base, step in zip(bases, steps, strict=True)], at.eps)
 
 
-@emitted
+@emitter
 def _each_row(builder, function: Type, element: Class, at: Fields) -> None:
     """Emit a function for at least one row."""
     row = Row(builder, element, at.columns, at.segments, at.stride)
@@ -57,7 +57,7 @@ def _each_row(builder, function: Type, element: Class, at: Fields) -> None:
     loop(builder, builder.sub(at.end, at.begin), [], one)
 
 
-@emitted
+@emitter
 def _each_strip(builder, function: Type, element: Class, at: Fields) -> None:
     """Emit a function for rows side by side, enough for a strip; the last strip does some again."""
     strip = Strip(builder, element, at.segments, at.stride)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ...block import emit as e
 from ...block.microkernels import Rows
 from ...block.tags import field_class
-from ...runtime.emitted import Pointer, Type, emitted, float64, int64
+from ...runtime.emitter import Pointer, Type, emitter, float64, int64
 from ...runtime.jit import cgutils, ir
 
 TILE = 1024
@@ -202,7 +202,7 @@ class _Emitter:
         return self.builder.icmp_signed("==", stride, e.I64(self.size))
 
 
-@emitted
+@emitter
 def join_row(builder, leaf: Type, at: Pointer, stride, count, about: Pointer, total: Pointer) -> None:
     """Join a row of numbers with the vector at an address; `about` is the address of one number."""
     emitter, about = _Emitter(builder, leaf), e.load(builder, e.F64, about, 8)
@@ -216,7 +216,7 @@ def join_row(builder, leaf: Type, at: Pointer, stride, count, about: Pointer, to
     e.store(builder, emitter.join(e.load(builder, emitter.kind, total, 8), found), total, 8)
 
 
-@emitted
+@emitter
 def join_rows(
     builder, leaf: Type, at: Pointer, row_stride, rows, stride, count, abouts: Pointer, totals: Pointer
 ) -> None:
@@ -241,7 +241,7 @@ def join_rows(
     e.either(builder, emitter.side_by_side(stride), contiguous, sum_strided)
 
 
-@emitted
+@emitter
 def clear(builder, leaf: Type, totals, count) -> None:
     """Write the neutral element, for as many vectors as the numbers begin."""
     emitter, totals = _Emitter(builder, leaf), builder.inttoptr(totals, e.POINTER)
@@ -254,7 +254,7 @@ def clear(builder, leaf: Type, totals, count) -> None:
     e.loop_of_any(builder, count, [], one)
 
 
-@emitted
+@emitter
 def join_lanes(builder, leaf: Type, total) -> float64:
     """The lanes of the vector at an address, joined in pairs."""
     emitter = _Emitter(builder, leaf)
@@ -266,17 +266,17 @@ def join_lanes(builder, leaf: Type, total) -> float64:
     return builder.extract_element(value, e.I32(0))
 
 
-@emitted
+@emitter
 def join(builder, leaf: Type, a: float64, b: float64) -> float64:
     return field_class(leaf, "function").base.emit_join(builder, a, b)
 
 
-@emitted
+@emitter
 def load_float64(builder, address) -> float64:
     return e.load(builder, e.F64, builder.inttoptr(address, e.POINTER), 8)
 
 
-@emitted
+@emitter
 def store_as(builder, at: Pointer, value: float64, size) -> None:
     """Write a float64 as a number of 4 or 8 bytes."""
     with builder.if_else(builder.icmp_signed("==", size, e.I64(4))) as (narrow, wide):
@@ -286,7 +286,7 @@ def store_as(builder, at: Pointer, value: float64, size) -> None:
             e.store(builder, value, at, 8)
 
 
-@emitted
+@emitter
 def buffers(builder) -> int64:
     """The address of three tiles of float64 on the stack: totals, those of a block of rows, numbers to subtract."""
     memory = cgutils.alloca_once(builder, ir.ArrayType(e.F64, 3 * TILE))

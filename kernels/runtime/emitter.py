@@ -1,6 +1,6 @@
 """Functions that emit instructions, which compiled code calls as its own.
 
-    @emitted
+    @emitter
     def add_row(builder, kernel: Class, row: Pointer, count, scale: float64) -> None:
         ...
 
@@ -44,7 +44,7 @@ _OF_TYPE = {
 _AS_GIVEN = {"Value", "Fields", *_OF_TYPE}
 
 
-def _received(builder: ir.IRBuilder, wanted: str, kind: Any, value: ir.Value) -> Any:
+def _receive(builder: ir.IRBuilder, wanted: str, kind: Any, value: ir.Value) -> Any:
     if wanted in _OF_TYPE:
         return _OF_TYPE[wanted](kind)
     if wanted == "Fields":
@@ -53,7 +53,7 @@ def _received(builder: ir.IRBuilder, wanted: str, kind: Any, value: ir.Value) ->
     return builder.inttoptr(value, ir.IntType(8).as_pointer()) if wanted == "Pointer" else value
 
 
-def emitted(function: Callable) -> Any:
+def emitter(function: Callable) -> Any:
     """Have compiled code call a function that emits instructions."""
     result = function.__annotations__["return"].replace("None", "void")
     names = list(inspect.signature(function).parameters)[1:]
@@ -64,7 +64,7 @@ def emitted(function: Callable) -> Any:
         taken = [kind if name in _AS_GIVEN else getattr(types, name) for name, kind in zip(named, kinds, strict=True)]
 
         def codegen(context: Any, builder: ir.IRBuilder, signature: Any, values: list[ir.Value]) -> Any:
-            received = [_received(builder, *each) for each in zip(wanted, kinds, values, strict=True)]
+            received = [_receive(builder, *each) for each in zip(wanted, kinds, values, strict=True)]
             found = function(builder, *received)
             return context.get_dummy_value() if result == "void" else found
 

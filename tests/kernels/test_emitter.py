@@ -9,7 +9,7 @@ import numpy as np
 
 from minitorch_backends.kernels.block import emit as e
 from minitorch_backends.kernels.block.tags import field_class
-from minitorch_backends.kernels.runtime.emitted import (
+from minitorch_backends.kernels.runtime.emitter import (
     Class,
     Constant,
     Fields,
@@ -17,7 +17,7 @@ from minitorch_backends.kernels.runtime.emitted import (
     Type,
     Value,
     boolean,
-    emitted,
+    emitter,
     float64,
     int64,
 )
@@ -35,19 +35,19 @@ class Outer(NamedTuple):
 Pair = namedtuple("Pair", "first second")
 
 
-@emitted
-def _scaled(builder, inner: Class, outer: Type, count) -> int64:
+@emitter
+def _scale(builder, inner: Class, outer: Type, count) -> int64:
     """count * 5 * 5"""
     return builder.mul(count, e.I64(inner.factor * field_class(outer, "inner").factor))
 
 
-@emitted
+@emitter
 def _difference(builder, pair: Fields, others: Fields) -> int64:
     """first - second - the last of the others"""
     return builder.sub(builder.sub(pair.first, pair.second), others[-1])
 
 
-@emitted
+@emitter
 def _write(builder, at: Pointer, value: Value, number: float64, choose: boolean, places: Constant) -> None:
     for place in range(places):
         e.store(builder, builder.select(choose, value, number), e.offset(builder, at, 8 * place), 8)
@@ -56,7 +56,7 @@ def _write(builder, at: Pointer, value: Value, number: float64, choose: boolean,
 @njit(cache=False)
 def call(outer, at, count, value):
     _write(at, value, 2, count > 3, 2)
-    return _scaled(outer.inner, outer, count), _difference(Pair(count, 1), (count, 3, 4))
+    return _scale(outer.inner, outer, count), _difference(Pair(count, 1), (count, 3, 4))
 
 
 def test_arguments_come_as_they_are_declared():
