@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..runtime import cpu, machine
-from ..runtime.files import DAMAGE, danger, refuse_what_others_can_write, write_file
+from ..runtime.files import DAMAGE, open_trusted, refuse_what_others_can_write, write_file
+from ..runtime.store import warn_caller
 
 FOLDER_VARIABLE = "MINITORCH_CONFIG_DIR"
 """Environment variable that names the folder of the user's configuration, in the place of one in ~/.config."""
@@ -44,19 +44,15 @@ def read() -> Measured | None:
     try:
         file = path()
         refuse_what_others_can_write(file.parent)
-        with file.open(encoding="utf-8") as opened:
-            if reason := danger(file, os.fstat(opened.fileno())):
-                raise PermissionError(reason)
+        with open_trusted(file) as opened:
             found = json.load(opened)
         return Measured(_check_values(found), f"measured by minitorch-backends tune on {found['date']} ({file})")
     except FileNotFoundError:
         return None
     except DAMAGE as problem:
-        warnings.warn(
+        warn_caller(
             f"the thresholds of this CPU's products are the built-in ones, since its file cannot be used: {problem}; "
-            "run minitorch-backends tune again, or remove the file",
-            RuntimeWarning,
-            stacklevel=2,
+            "run minitorch-backends tune again, or remove the file"
         )
         return None
 

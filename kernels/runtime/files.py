@@ -182,6 +182,18 @@ def danger(path: Path, found: os.stat_result, sticky: bool = False) -> str | Non
     return None
 
 
+def open_trusted(path: Path) -> BinaryIO:
+    """Open a file to read. Raises OSError unless it is a regular one that no other user could write to; a pipe is not
+    waited for."""
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))  # noqa: SIM115
+    found = os.fstat(file.fileno())
+    reason = danger(path, found) if stat.S_ISREG(found.st_mode) else f"{path} is not a regular file"
+    if reason:
+        file.close()
+        raise PermissionError(reason)
+    return file
+
+
 @functools.cache
 def _is_private_group(group: int) -> bool:
     """Whether a group has no members but the user and root, as in that which many systems make with each user.

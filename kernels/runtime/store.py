@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import cpu
-from .files import danger, refuse_what_others_can_write, write_file
+from .files import danger, open_trusted, refuse_what_others_can_write, write_file
 
 if sys.platform != "win32":
     import fcntl
@@ -282,8 +282,8 @@ def read(path: Path) -> bytes | None:
     others.
     """
     try:
-        with path.open("rb") as file:
-            content = b"" if danger(path, os.fstat(file.fileno())) else file.read()
+        with open_trusted(path) as file:
+            content = file.read()
     except OSError:
         return None
     size = hashlib.sha256().digest_size
@@ -293,17 +293,17 @@ def read(path: Path) -> bytes | None:
 def write(path: Path, content: bytes) -> None:
     """Keep compiled code in a file of a module's folder. A RuntimeWarning says where that is not possible."""
     while _warnings_due:
-        _warn(_warnings_due.pop())
+        warn_caller(_warnings_due.pop())
     try:
         write_file(path, _checksum(path, content) + content, 0o600)
     except OSError as error:
-        _warn(
+        warn_caller(
             f"compiled code cannot be kept in {path.parent} and will be compiled again by the next process: {error}; "
             f"set {CACHE_VARIABLE} to another folder"
         )
 
 
-def _warn(message: str) -> None:
+def warn_caller(message: str) -> None:
     """Warn in the name of the caller, since this package silences RuntimeWarnings in its own."""
     package, level = __name__.partition(".")[0], 1
     while (frame := sys._getframe(level)).f_back and frame.f_globals.get("__name__", "").startswith(package):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,14 @@ def test_a_folder_that_others_can_write_to_is_not_read_from(tmp_path):
     rows, origin, warning = report(tmp_path)
     assert (rows, "built-in" in origin or "caches" in origin) == ("32", True)
     assert f"other users can write to {tmp_path} (mode 777)" in warning
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_is_not_waited_for_and_users_see_the_warning(tmp_path):
+    os.mkfifo(tmp_path / f"tuning-{machine.identity()}.json", 0o600)
+    code = "import warnings\nwarnings.simplefilter('default')\nimport minitorch_backends as mt\nx = mt.eye(70)\nx @ x"
+    printed = python(code, MINITORCH_CONFIG_DIR=str(tmp_path))
+    assert re.match(r"<string>:5: RuntimeWarning: the thresholds .* is not a regular file; run", printed.error)
 
 
 def test_without_a_file_nothing_is_said(tmp_path, monkeypatch):
