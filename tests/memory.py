@@ -51,8 +51,8 @@ def convolve(draw: random.Random) -> None:
     image = [draw.randint(size, size + most) for size in kernel]
     inputs, outputs, batch = groups * draw.randint(1, 12), groups * draw.randint(1, 12), draw.randint(1, 3)
     dtype = draw.choice((mt.float32, mt.float32, mt.float32, mt.float64, mt.bfloat16))
-    named = {"stride": draw.choice((1, 1, 2, 3)), "padding": draw.choice((0, 1)), "groups": groups}
     transposed = draw.random() < 0.2
+    named = {"stride": draw.choice((1, 1, 2, 3)), "padding": 0 if transposed else draw.choice((0, 1)), "groups": groups}
     x = mt.ones(batch, inputs, *image, dtype=dtype, requires_grad=True)
     if dims == 2 and draw.random() < 0.3:
         x = x.to(memory_format=mt.channels_last)
@@ -118,18 +118,22 @@ def main(what: str, count: int) -> None:
             draw.choice((convolve, transform))(draw)
             if done % max(1, count // 10) == 0:
                 gc.collect()
-                print(f"{done:6} shapes {resident() >> 20:6} MiB {codes():5} codes")  # noqa: T201
-        grown = (unbounded_caches() - caches).most_common(8)
-        print("caches", *(f"{name} {entries}" for name, entries in grown), sep="\n  ")  # noqa: T201
+                write(f"{done:6} shapes {resident() >> 20:6} MiB {codes():5} codes, {activity.compiled} compiled")
+        for name, entries in (unbounded_caches() - caches).most_common(8):
+            write(f"{entries:6} {name}")
         return
     for name, call in common_calls().items():
         repeat(call, count // 10)
         gc.collect()
-        bytes_before, objects = resident(), len(gc.get_objects())
+        before, objects = resident(), len(gc.get_objects())
         repeat(call, count - count // 10)
         gc.collect()
-        grown, added = resident() - bytes_before, len(gc.get_objects()) - objects
-        print(f"{name:14} {grown >> 10:7} KiB {added:5} objects", flush=True)  # noqa: T201
+        write(f"{name:14} {resident() - before >> 10:7} KiB {len(gc.get_objects()) - objects:5} objects")
+
+
+def write(line: str) -> None:
+    """Print a line at once."""
+    print(line, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

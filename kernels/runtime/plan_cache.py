@@ -10,25 +10,24 @@ from .locks import lock
 
 _NONE = (object(), None)  # no key is this object
 
+MOST_BYTES, _LEAST_PLANS = 1 << 27, 8
+"""Bytes of plans beyond which only so many stay: plans of random lengths to 6,000 would take 600 MiB."""
+
 
 class PlanCache:
-    """Plans by key; the least recently used is dropped when there are too many. Safe under threads."""
+    """Plans by key; the least recently used are dropped when there are too many, or many bytes. Safe under threads."""
 
     def __init__(self) -> None:
         self._plans: OrderedDict[Hashable, Any] = OrderedDict()
         self._last_used: tuple[Hashable, Any] = _NONE
         self._lock = lock()
+        self.nbytes = 0
         self.hits = self.misses = 0
 
     @property
     def size(self) -> int:
         """The number of cached plans."""
         return len(self._plans)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the cached plans, of those that report them."""
-        return sum(getattr(plan, "nbytes", 0) for plan in tuple(self._plans.values()))
 
     def get(self, key: Hashable, make: Callable[[], Any], max_size: int) -> Any:
         """The plan of a key, made if missing, and cached with at most `max_size` - 1 others.
@@ -49,6 +48,7 @@ class PlanCache:
         plan = make()
         with self._lock:
             if max_size > 0:
+                self.nbytes += 0 if key in self._plans else getattr(plan, "nbytes", 0)
                 plan = self._plans.setdefault(key, plan)
                 self._plans.move_to_end(key)
                 self._last_used = key, plan
@@ -58,8 +58,9 @@ class PlanCache:
     def trim(self, max_size: int) -> PlanCache:
         """Drop the least recently used plans beyond so many; this cache."""
         with self._lock:
-            while len(self._plans) > max_size:
-                self._plans.popitem(last=False)
+            while len(self._plans) > (max_size if self.nbytes <= MOST_BYTES else min(max_size, _LEAST_PLANS)):
+                _, dropped = self._plans.popitem(last=False)
+                self.nbytes -= getattr(dropped, "nbytes", 0)
                 self._last_used = _NONE
         return self
 
@@ -68,7 +69,7 @@ class PlanCache:
         with self._lock:
             self._plans.clear()
             self._last_used = _NONE
-            self.hits = self.misses = 0
+            self.nbytes = self.hits = self.misses = 0
 
 
 fft_plans = PlanCache()
