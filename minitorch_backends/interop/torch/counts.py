@@ -63,13 +63,17 @@ _SIGNATURES_KEPT = 4096
 """The number of signatures whose kernel calls are remembered. Past it all are forgotten."""
 
 
+Again = Callable[[tuple, dict], Any]
+"""A call prepared for a signature. It takes the arguments."""
+
+
 class _Signature:
-    """A kind of call: how often it ran, its kernel calls, and a note."""
+    """A kind of call: how often it ran, its kernel calls, and the prepared call."""
 
-    __slots__ = ("calls", "note", "times")
+    __slots__ = ("again", "calls", "times")
 
-    def __init__(self, calls: list[tuple[str, str, int]], note: Any) -> None:
-        self.calls, self.note, self.times = calls, note, 0
+    def __init__(self, calls: list[tuple[str, str, int]], again: Again) -> None:
+        self.calls, self.again, self.times = calls, again, 0
 
 
 class Counts:
@@ -82,22 +86,25 @@ class Counts:
         self._left: dict[tuple[str, str], tuple[int, int]] = {}
         self._signatures: dict[Hashable, _Signature] = {}
 
-    def run(self, signature: Hashable, first: Callable[[], tuple[Any, Any]], again: Callable[[Any], Any]) -> Any:
-        """Count the kernel calls of a computation, which follow from its signature. Only the first call is observed,
-        since kernels run a longer way for observers. `first` returns the result and what `again` is given later."""
+    def first(self, signature: Hashable, compute: Callable[[], tuple[Any, Again]]) -> Any:
+        """Count the kernel calls of a computation, which follow from its signature. `compute` returns the result and
+        the call that `repeat` makes. Only the first call is observed, since kernels run a longer way for observers."""
+        calls: list[tuple[str, str, int]] = []
+        with observe(lambda call: calls.append(_row_of(call))):
+            found, again = compute()
+        seen = _Signature(calls, again)
+        with self._lock:
+            if len(self._signatures) >= _SIGNATURES_KEPT:
+                self._add_up()
+            self._signatures.setdefault(signature, seen).times += 1
+        return found
+
+    def repeat(self, signature: Hashable, args: tuple, kwargs: dict) -> Any:
+        """Make and count the prepared call of a signature; NotImplemented where it has none."""
         seen = self._signatures.get(signature)
         if seen is None:
-            calls: list[tuple[str, str, int]] = []
-            with observe(lambda call: calls.append(_row_of(call))):
-                found, note = first()
-            seen = _Signature(calls, note)
-            with self._lock:
-                if len(self._signatures) >= _SIGNATURES_KEPT:
-                    self._add_up()
-                seen = self._signatures.setdefault(signature, seen)
-                seen.times += 1
-            return found
-        found = again(seen.note)
+            return NotImplemented
+        found = seen.again(args, kwargs)
         with self._lock:
             seen.times += 1
         return found

@@ -45,23 +45,41 @@ class _Memory:
         )
 
 
-def to_ours(x: torch.Tensor) -> Tensor:
-    """A tensor of ours over the memory of a plain CPU tensor; lazy views (conjugate, negative, zero) are
-    computed first."""
+def to_array(x: torch.Tensor) -> np.ndarray:
+    """An array over the memory of a plain CPU tensor; lazy views (conjugate, negative, zero) are computed first."""
     if x._is_zerotensor():
         x = torch.zeros(x.shape, dtype=x.dtype)
     if x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg()
     array, dtype = np.asarray(_Memory(x)), _WITHOUT_NAME.get(x.dtype)
-    return adopt(array if dtype is None else array.view(dtype.dtype))
+    return array if dtype is None else array.view(dtype.dtype)
+
+
+def to_ours(x: torch.Tensor) -> Tensor:
+    """A tensor of ours over the memory of a plain CPU tensor, as in `to_array`."""
+    return adopt(to_array(x))
 
 
 class Layout(NamedTuple):
-    """Shape, strides and type of a result of torch's kernel."""
+    """Shape, strides and type of a result of torch's kernel.
+
+    Attributes:
+        dense: the number of elements, if they fill their memory; else 0.
+        array: the type of a C-contiguous array in this layout that torch takes as it is; None if there is none.
+    """
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: torch.dtype
+    dense: int
+    array: np.dtype | None
+
+    @classmethod
+    def of(cls, x: torch.Tensor) -> Layout:
+        """The layout of a tensor."""
+        named = x.numel() > 0 and x.is_contiguous() and x.dtype not in _WITHOUT_NAME
+        array = np.dtype(_TYPE_STRINGS[x.dtype]) if named and x.dtype in _TYPE_STRINGS else None
+        return cls(tuple(x.shape), x.stride(), x.dtype, _dense_size(x.shape, x.stride()), array)
 
 
 def to_torch(x: Any, layouts: Sequence[Layout | None] = ()) -> Any:
@@ -74,7 +92,10 @@ def to_torch(x: Any, layouts: Sequence[Layout | None] = ()) -> Any:
         return tuple(to_torch(each, (layout,)) for each, layout in zip(x, (*layouts, *missing), strict=True))
     if not isinstance(x, Tensor):
         return x
-    array, dtype = x._array, getattr(torch, x.dtype.name)
+    layout, array = layouts[0] if layouts else None, x._array
+    if layout is not None and array.dtype is layout.array and array.flags.carray and array.shape == layout.shape:
+        return torch.from_numpy(array).clone()
+    dtype = getattr(torch, x.dtype.name)
     if x.dtype in _WITHOUT_NAME.values():
         array = array.view(np.int16 if x.dtype.itemsize == 2 else np.uint8)
     if not array.flags.writeable or any(step < 0 or step % array.itemsize for step in array.strides):
@@ -82,7 +103,6 @@ def to_torch(x: Any, layouts: Sequence[Layout | None] = ()) -> Any:
     found = torch.from_numpy(array)
     if found.dtype is not dtype:
         found = found.view(dtype)
-    layout = layouts[0] if layouts else None
     if layout is None or layout.shape != found.shape:
         return found.clone()
     return torch.empty_strided(*layout[:2], dtype=dtype).copy_(found)
@@ -96,11 +116,10 @@ def in_torch_memory(compute: Callable[[], Any], layouts: Sequence[Layout | None]
     """The results of ours as torch's tensors. A large first result is computed in memory of torch where a kernel takes
     the offer, and copied otherwise."""
     layout = layouts[0] if layouts else None
-    size = 0 if layout is None else _dense_size(layout)
-    if layout is None or size * layout.dtype.itemsize < _OFFERED_BYTES:
+    if layout is None or layout.dense * layout.dtype.itemsize < _OFFERED_BYTES:
         return to_torch(compute(), layouts)
     target = torch.empty_strided(*layout[:2], dtype=layout.dtype)
-    ours = to_ours(target.as_strided((size,), (1,)))._array
+    ours = to_ours(target.as_strided((layout.dense,), (1,)))._array
     with offer(ours):
         found = compute()
     first = found[0] if isinstance(found, (tuple, list)) else found
@@ -111,10 +130,9 @@ def in_torch_memory(compute: Callable[[], Any], layouts: Sequence[Layout | None]
     return target, *to_torch(tuple(found[1:]), layouts[1:])
 
 
-def _dense_size(layout: Layout) -> int:
-    """The number of elements, if they fill their memory; else 0."""
+def _dense_size(shape: Sequence[int], stride: Sequence[int]) -> int:
     size = 1
-    for step, length in sorted(zip(layout.stride, layout.shape, strict=True)):
+    for step, length in sorted(zip(stride, shape, strict=True)):
         if length != 1:
             if step != size:
                 return 0
@@ -161,10 +179,7 @@ def layouts_of(operator: Any, args: tuple, kwargs: dict, found: Any) -> tuple[La
     place = _COLUMNS.get(operator)
     if place is not None and tensors[place].numel():
         tensors = (*tensors[:place], tensors[place].mT.contiguous().mT, *tensors[place + 1 :])
-    return tuple(
-        Layout(tuple(each.shape), each.stride(), each.dtype) if isinstance(each, torch.Tensor) else None
-        for each in tensors
-    )
+    return tuple(Layout.of(each) if isinstance(each, torch.Tensor) else None for each in tensors)
 
 
 def _without_memory(value: Any) -> Any:

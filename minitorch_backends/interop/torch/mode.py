@@ -15,17 +15,19 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ... import backends
+from ...autograd.extras import module_scope
 from ...autograd.extras.module_scope import as_module
 from ...autograd.modes import grad_mode, no_grad
 from ...backends import precision_policy
 from ...flags import State, current
 from ...flags.state import override
 from ...linalg import LinAlgError
+from ...tensor.tensor import adopt
 from . import attention, convolutions, linalg, products, recurrent, whole_calls  # noqa: F401  (they fill the table)
 from .compiled import run_uncompiled
-from .counts import Counts, Left, LeftProductWarning, Product, counting, current_counts, flops_of_operator
+from .counts import Again, Counts, Left, LeftProductWarning, Product, counting, current_counts, flops_of_operator
 from .gradients import Kept, computed_as_kept, kept_now
-from .memory import in_torch_memory, layouts_of, to_ours, to_torch
+from .memory import in_torch_memory, layouts_of, to_array, to_ours, to_torch
 from .modules import Timeline, follow_torch_modules, next_node_number
 from .operands import NO_DISPATCH, NO_FLAG, SPARSE, TRACED, is_traced, tensors_in, why_not
 from .programs import run_parts_as_calls
@@ -51,7 +53,8 @@ class _Dispatch(TorchDispatchMode):
     def __init__(self, emulation: Emulation) -> None:
         super().__init__()
         self.emulation, self.counts, self.ran = emulation, emulation.counts, emulation._ran
-        self.entries: dict[Any, Entry] = {}
+        self.entries: dict[int, Entry] = {}
+        """By the operators' ids: hashing an operator takes ten times as long."""
         self.modules, self.kept = Timeline(), Timeline()
         self.thread, self.override = get_ident(), override.get()
         self.seen: tuple[State | None, Kept | None] = (None, None)
@@ -62,15 +65,20 @@ class _Dispatch(TorchDispatchMode):
         return False  # its wrapper takes longer than a small product; functions run uncompiled inside (`compiled`)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        entry = self.entries.get(func)
+        entry = self.entries.get(id(func))
         if entry is None:
-            entry = self.entries[func] = entry_of(func)
+            entry = self.entries[id(func)] = entry_of(func)
         kwargs = kwargs or {}
         if types and any(kind.__torch_dispatch__ is not NO_DISPATCH for kind in types):
             # Subclasses compute themselves, by operators that arrive here.
             return func(*args, **kwargs) if any(map(is_traced, types)) else NotImplemented
         if entry.plain or not self.emulation.is_open:
             return func(*args, **kwargs)
+        if entry.function is not None and not torch._C._len_torch_dispatch_stack():
+            found = self._repeat(func, args, kwargs)
+            if found is not NotImplemented:
+                self.ran[func] += 1
+                return found
         if torch._C._len_torch_dispatch_stack() and is_traced():
             return self._leave(func, args, kwargs, TRACED, entry)
         if entry.function is None and not entry.product:
@@ -137,6 +145,21 @@ class _Dispatch(TorchDispatchMode):
             blocked = tuple(each.to_mkldnn() for each in (found if isinstance(found, tuple) else (found,)))
         return blocked if isinstance(found, tuple) else blocked[0]
 
+    def _repeat(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        """Make the call that an earlier one of this signature prepared; NotImplemented where there is none, or where
+        modules, formats by role or recorded flags determine more than a signature does."""
+        special = module_scope.following or precision_policy.by_role or self.kept.values
+        if special or get_ident() != self.thread or self._kept_now() is not None:
+            return NotImplemented
+        self.override = override.get()
+        mode = grad_mode.get()
+        backward = torch._C._current_autograd_node() is not None
+        token = grad_mode.set(mode.of_pass(False) if backward else mode.inner[0] or mode.inner_level(False))
+        try:
+            return self.counts.repeat(_signature(func, args, kwargs, backward), args, kwargs)
+        finally:
+            grad_mode.reset(token)
+
     def _compute(self, func: Any, entry: Entry, args: tuple, kwargs: dict, tensors: list[torch.Tensor]) -> Any:
         """Compute an operator of the table, where it is a gradient as the forward pass has it."""
         if get_ident() == self.thread:
@@ -163,36 +186,17 @@ class _Dispatch(TorchDispatchMode):
         return self.seen[1]
 
     def _compute_and_count(self, func: Any, entry: Entry, args: tuple, kwargs: dict) -> Any:
-        """Compute an operator, whose kernel calls and layouts follow from its signature, the flags and the pass, and
-        write the result where `out=` and in-place forms have it."""
-        signature = func, current(), grad_mode.get().backward, _signature((args, kwargs))
-        run = partial(_run, entry, args, {name: each for name, each in kwargs.items() if name not in entry.outputs})
-        elsewhere = entry.in_place or entry.outputs
-
-        def first() -> tuple[Any, Any]:
-            found = run()
-            layouts = () if elsewhere else layouts_of(func, args, kwargs, found)
-            return to_torch(found, layouts), layouts
-
-        if precision_policy.by_role:  # formats of operands may depend on their values
-            with counting(self.counts):
-                found = first()[0]
-        else:
-            found = self.counts.run(signature, first, partial(in_torch_memory, run))
-        if entry.in_place:
-            return args[0].copy_(found)
-        outputs = [kwargs[name] for name in entry.outputs]
-        if not outputs:
-            return found
-        for out, each in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
-            if not torch.can_cast(each.dtype, out.dtype):
-                raise RuntimeError(f"Expected out tensor to have dtype {each.dtype}, but got {out.dtype} instead")
-            if out.shape != each.shape:
-                if out.numel():
-                    warnings.warn(_RESIZED.format(tuple(out.shape), tuple(each.shape)), stacklevel=2)
-                out.resize_(each.shape)
-            out.copy_(each)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        """Compute an operator, whose kernel calls and layouts follow from its signature, the flags and the pass."""
+        signature = _signature(func, args, kwargs, grad_mode.get().backward)
+        if not precision_policy.by_role:
+            found = self.counts.repeat(signature, args, kwargs)
+            return (
+                self.counts.first(signature, partial(_first, func, entry, args, kwargs))
+                if found is NotImplemented
+                else found
+            )
+        with counting(self.counts):  # formats of operands may depend on their values
+            return _first(func, entry, args, kwargs)[0]
 
 
 def _backend_keys(tensors: list[torch.Tensor]) -> Any:
@@ -223,25 +227,72 @@ def _ours(value: Any) -> Any:
     return [_ours(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def _signature(value: Any) -> Any:
-    """A hashable description of arguments, in which tensors are their shape, strides and dtype."""
+def _signature(func: Any, args: tuple, kwargs: dict, backward: bool) -> tuple:
+    """A hashable description of a call. Tensors are their shape, strides, dtype and dispatch keys: device, layout and
+    what is lazy."""
+    described: list[Any] = [id(func), current(), backward]
+    for each in (*args, *kwargs.items()) if kwargs else args:
+        if isinstance(each, torch.Tensor):
+            described += each.shape, each.stride(), each.dtype, _keys_of(each).raw_repr()
+        else:
+            described.append(_described(each))
+    return tuple(described)
+
+
+_keys_of = torch._C._dispatch_keys
+
+
+def _described(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.shape, value.stride(), value.dtype
+        return value.shape, value.stride(), value.dtype, _keys_of(value).raw_repr()
     if isinstance(value, (list, tuple)):
-        return tuple(map(_signature, value))
-    if isinstance(value, dict):
-        return tuple((name, _signature(each)) for name, each in value.items())
+        return tuple(map(_described, value))
     return value if value.__hash__ is not None else str(value)
+
+
+def _first(func: Any, entry: Entry, args: tuple, kwargs: dict) -> tuple[Any, Again]:
+    """The result of a call of the table, and the call that is made for arguments of the same signature."""
+    if entry.in_place or entry.outputs:
+        compute: Again = lambda args, kwargs: _write(entry, args, kwargs, to_torch(_run(entry, args, kwargs)))  # noqa: E731
+        return compute(args, kwargs), compute
+    found = _run(entry, args, kwargs)
+    layouts = layouts_of(func, args, kwargs, found)
+    run = _run if entry.again is None else _run_again
+    return to_torch(found, layouts), lambda args, kwargs: in_torch_memory(partial(run, entry, args, kwargs), layouts)
 
 
 def _run(entry: Entry, args: tuple, kwargs: dict) -> Any:
     """The results of an operator of the table, as tensors of ours."""
+    if entry.outputs:
+        kwargs = {name: each for name, each in kwargs.items() if name not in entry.outputs}
     if entry.converted:
         args, kwargs = tuple(map(_ours, args)), {name: _ours(value) for name, value in kwargs.items()}
     try:
         return entry.function(*args, **kwargs)  # type: ignore[misc]
     except LinAlgError as error:
         raise torch.linalg.LinAlgError(*error.args) from None
+
+
+def _run_again(entry: Entry, args: tuple, kwargs: dict) -> Any:
+    """The same for a signature that was checked."""
+    arrays = [to_array(each) if isinstance(each, torch.Tensor) else each for each in args]
+    return adopt(entry.again(*arrays, **kwargs))  # type: ignore[misc]
+
+
+def _write(entry: Entry, args: tuple, kwargs: dict, found: Any) -> Any:
+    """Write results where in-place and `out=` forms have them."""
+    if entry.in_place:
+        return args[0].copy_(found)
+    outputs = [kwargs[name] for name in entry.outputs]
+    for out, each in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
+        if not torch.can_cast(each.dtype, out.dtype):
+            raise RuntimeError(f"Expected out tensor to have dtype {each.dtype}, but got {out.dtype} instead")
+        if out.shape != each.shape:
+            if out.numel():
+                warnings.warn(_RESIZED.format(tuple(out.shape), tuple(each.shape)), stacklevel=2)
+            out.resize_(each.shape)
+        out.copy_(each)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def _is_checkpointed() -> bool:

@@ -16,10 +16,13 @@ from ...tensor.dtypes import DType, to_dtype
 from ...tensor.tensor import Tensor
 from .table import runs
 
-for _function in (bmm, mv, dot, vdot, matmul, addmv, addbmm, baddbmm):
+for _function in (vdot, addmv, addbmm):
     runs(_function.__name__)(_function)
-for _function in (mm, addmm):
-    runs(_function.__name__, narrow=True)(_function)
+for _function in (bmm, mv, dot, matmul):
+    runs(_function.__name__, again=matmul.op.forward)(_function)
+runs("baddbmm", again=baddbmm.op.forward)(baddbmm)
+runs("mm", narrow=True, again=matmul.op.forward)(mm)
+runs("addmm", narrow=True, again=addmm.op.forward)(addmm)
 runs("linear", "mkldnn_linear")(F.linear)
 
 

@@ -11,13 +11,14 @@ from ...lab.torch_capture import is_product
 
 
 class _Handler(NamedTuple):
-    """What computes an operator; whether it takes tensors of ours, or else torch's; and whether they may have several
-    types, and 8-bit ones."""
+    """What computes an operator; whether it takes tensors of ours, or else torch's; whether they may have several
+    types, and 8-bit ones; and what computes it again."""
 
     function: Callable[..., Any]
     converted: bool
     mixed: bool
     narrow: bool
+    again: Callable[..., Any] | None
 
 
 _HANDLERS: dict[str, _Handler] = {}
@@ -25,18 +26,23 @@ _HANDLERS: dict[str, _Handler] = {}
 
 
 def runs(
-    *names: str, converted: bool = True, mixed: bool = False, narrow: bool = False
+    *names: str,
+    converted: bool = True,
+    mixed: bool = False,
+    narrow: bool = False,
+    again: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare the function for the operators of these names.
 
     The function takes our tensors in place of torch's, unless not `converted`, and returns our tensors, in a tuple if
     torch returns several. Operands of several dtypes are left to torch, unless `mixed`; 8-bit floats too, unless
-    `narrow`.
+    `narrow`. `again` is the same for arrays, and returns one. It is called for arguments like those of an earlier call,
+    and checks nothing.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            _HANDLERS[name] = _Handler(function, converted, mixed, narrow)
+            _HANDLERS[name] = _Handler(function, converted, mixed, narrow, again)
         return function
 
     return declare
@@ -46,6 +52,7 @@ class Entry(NamedTuple):
     """The properties of an operator.
 
     Attributes:
+        operator: itself, which lives as long as something refers to its entry.
         function: computes it; None if torch does.
         converted: whether the function takes our tensors.
         mixed: whether these may have several dtypes.
@@ -57,8 +64,10 @@ class Entry(NamedTuple):
         higher_order: whether its arguments are functions, whose operators can be taken.
         plain: whether it is an operator of torch that multiplies no matrices.
         inside: whether the operators that its implementation calls can be taken.
+        again: computes arrays of a signature that `function` took before; None if `function` does.
     """
 
+    operator: Any
     function: Callable[..., Any] | None
     converted: bool
     mixed: bool
@@ -70,6 +79,7 @@ class Entry(NamedTuple):
     higher_order: bool
     plain: bool
     inside: bool
+    again: Callable[..., Any] | None = None
 
 
 _INSIDE = {
@@ -87,9 +97,9 @@ def entry_of(operator: Any) -> Entry:
     arguments are the same. The operators inside a higher-order operator, or inside one that a program or another
     library defines, arrive one by one."""
     if not isinstance(operator, torch._ops.OpOverload):
-        return Entry(None, False, False, False, (), False, False, False, True, False, True)
+        return Entry(operator, None, False, False, False, (), False, False, False, True, False, True)
     if operator.namespace == "prim":
-        return Entry(None, False, False, False, (), False, False, False, False, True, False)
+        return Entry(operator, None, False, False, False, (), False, False, False, False, True, False)
     schema = operator._schema
     name = schema.name.split("::")[1] if schema.name.startswith("aten::") else schema.name
     written = [each for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write]
@@ -102,11 +112,13 @@ def entry_of(operator: Any) -> Entry:
     composite = torch._C._dispatch_has_kernel(operator.name()) and operator.has_kernel_for_dispatch_key(
         torch._C.DispatchKey.CompositeImplicitAutograd
     )
-    function, converted, mixed, narrow = found or (None, False, False, False)
+    function, converted, mixed, narrow, again = found or (None, False, False, False, None)
     product = is_product(name.split("::")[-1])
     plain = function is None and not composite and not product and operator.namespace in _TORCHS
     inside = composite or name in _INSIDE or operator.namespace not in _TORCHS
-    return Entry(function, converted, mixed, narrow, outputs, in_place, composite, product, False, plain, inside)
+    return Entry(
+        operator, function, converted, mixed, narrow, outputs, in_place, composite, product, False, plain, inside, again
+    )
 
 
 def _read(operator: torch._ops.OpOverload) -> list[tuple[str, str]]:
