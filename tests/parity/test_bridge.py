@@ -12,9 +12,10 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import lab
-from minitorch_backends.interop.torch import LeftProductWarning, emulate
+from minitorch_backends.interop.torch import LeftProductWarning, emulate, weights
 from minitorch_backends.interop.torch.memory import to_ours, to_torch
 from minitorch_backends.nn import functional as F
+from minitorch_backends.ops.matmul import linear
 
 from ..support.processes import python
 
@@ -419,3 +420,52 @@ def test_code_compiled_by_inductor_is_refused() -> None:
     with emulate(), emulate(), refused:
         Compiled()(torch.ones(2))
     assert package.AOTICompiledModel.__call__ is before
+
+
+_WRITES: dict[str, Callable[[Any], Any]] = {
+    "in place": lambda weight: weight.mul_(2),
+    "through data": lambda weight: weight.data.mul_(2),
+    "of several": lambda weight: torch._foreach_mul_([weight.data], 2.0),
+    "out": lambda weight: torch.mul(weight.data, 2, out=weight.data),
+    "of a view": lambda weight: weight.data[3:40].t().mul_(2),
+    "by NumPy": lambda weight: np.multiply(weight.detach().numpy(), 2, out=weight.detach().numpy()),
+    "other memory": lambda weight: setattr(weight, "data", weight.data * 2),
+}
+
+
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A number for each weight that is packed; all products that may gain by it do."""
+    found: list[int] = []
+    keep = linear.Kept
+    monkeypatch.setattr(linear, "Kept", lambda *args, **named: found.append(1) or keep(*args, **named))
+    for module in (weights, linear):
+        monkeypatch.setattr(module, "gains_by_keeping", lambda *specs, **keywords: True)
+    return found
+
+
+@pytest.mark.parametrize("write", _WRITES)
+@pytest.mark.parametrize("bias", [True, False])
+def test_weights_are_packed_once_and_again_when_something_writes_to_them(
+    packed: list[int], write: str, bias: bool
+) -> None:
+    layer, x = torch.nn.Linear(64, 48, bias=bias), torch.randn(32, 64)
+    with emulate(fp32_precision="tf32"), torch.no_grad():
+        first, *again = (layer(x) for _ in range(3))
+        assert len(packed) == 1
+        _WRITES[write](layer.weight)
+        found = [layer(x) for _ in range(3)]
+    with emulate(fp32_precision="tf32"):
+        wanted = layer(x)
+    assert all(torch.equal(each, first) for each in again)
+    assert all(torch.allclose(each, wanted, rtol=1e-5, atol=1e-6) for each in found)
+    assert not torch.allclose(found[0], first, rtol=1e-2)
+    assert not weights._memories
+
+
+def test_weights_are_not_packed_where_they_are_trained(packed: list[int]) -> None:
+    layer, x = torch.nn.Linear(64, 48), torch.randn(32, 64)
+    with emulate():
+        for _ in range(3):
+            layer(x).sum().backward()
+    assert not packed

@@ -9,7 +9,7 @@ from typing import Any
 from ...kernels.registry import Call
 from ...kernels.runtime.first_use import stopwatch
 from ...lab.flops import flops_of
-from ..torch.counts import Counts
+from ..torch.counts import Again, Counts, Signature
 from ..torch.mode import Emulation
 
 
@@ -19,15 +19,19 @@ class _ThreadCounts(Counts):
     def __init__(self, add: Callable[..., None]) -> None:
         super().__init__()
         self._add = add
+        self._elapsed: Callable[[], tuple[float, float]] | None = None
 
-    def run(self, signature: Hashable, first: Callable[[], tuple[Any, Any]], again: Callable[[Any], Any]) -> Any:
-        elapsed = None if signature in self._signatures else stopwatch()
-        found = super().run(signature, first, again)
+    def first(self, signature: Hashable, compute: Callable[[], tuple[Any, Again]]) -> Any:
+        self._elapsed = stopwatch()
+        return super().first(signature, compute)
+
+    def _count(self, seen: Signature) -> None:
+        super()._count(seen)
+        elapsed, self._elapsed = self._elapsed, None
         compiling = 0 if elapsed is None else int(elapsed()[1] * 1e9)
-        for kernel, precision, flops in self._signatures[signature].calls:
+        for kernel, precision, flops in seen.calls:
             self._add(("product", kernel, precision), 1, flops, compiling)
             compiling = 0
-        return found
 
     def observe(self, call: Call) -> None:
         super().observe(call)

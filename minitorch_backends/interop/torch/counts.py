@@ -67,7 +67,7 @@ Again = Callable[[tuple, dict], Any]
 """A call prepared for a signature. It takes the arguments."""
 
 
-class _Signature:
+class Signature:
     """A kind of call: how often it ran, its kernel calls, and the prepared call."""
 
     __slots__ = ("again", "calls", "times")
@@ -84,7 +84,7 @@ class Counts:
         self._lock = lock()
         self._ran: dict[tuple[str, str], tuple[int, int]] = {}
         self._left: dict[tuple[str, str], tuple[int, int]] = {}
-        self._signatures: dict[Hashable, _Signature] = {}
+        self._signatures: dict[Hashable, Signature] = {}
 
     def first(self, signature: Hashable, compute: Callable[[], tuple[Any, Again]]) -> Any:
         """Count the kernel calls of a computation, which follow from its signature. `compute` returns the result and
@@ -92,11 +92,12 @@ class Counts:
         calls: list[tuple[str, str, int]] = []
         with observe(lambda call: calls.append(_row_of(call))):
             found, again = compute()
-        seen = _Signature(calls, again)
+        seen = Signature(calls, again)
         with self._lock:
             if len(self._signatures) >= _SIGNATURES_KEPT:
                 self._add_up()
-            self._signatures.setdefault(signature, seen).times += 1
+            seen = self._signatures.setdefault(signature, seen)
+        self._count(seen)
         return found
 
     def repeat(self, signature: Hashable, args: tuple, kwargs: dict) -> Any:
@@ -105,9 +106,12 @@ class Counts:
         if seen is None:
             return NotImplemented
         found = seen.again(args, kwargs)
+        self._count(seen)
+        return found
+
+    def _count(self, seen: Signature) -> None:
         with self._lock:
             seen.times += 1
-        return found
 
     def observe(self, call: Call) -> None:
         """Count one kernel call."""

@@ -33,6 +33,7 @@ class _Memory:
 
     def __init__(self, x: torch.Tensor) -> None:
         size = x.itemsize
+        self.tensor: torch.Tensor | None
         self.tensor, self.__array_interface__ = (
             x,
             {
@@ -52,6 +53,14 @@ def to_array(x: torch.Tensor) -> np.ndarray:
     if x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg()
     array, dtype = np.asarray(_Memory(x)), _WITHOUT_NAME.get(x.dtype)
+    return array if dtype is None else array.view(dtype.dtype)
+
+
+def unowned_array(x: torch.Tensor) -> np.ndarray:
+    """The same of a tensor without lazy views, without a reference to it: only valid while something else has one."""
+    memory = _Memory(x)
+    array, dtype = np.asarray(memory), _WITHOUT_NAME.get(x.dtype)
+    memory.tensor = None
     return array if dtype is None else array.view(dtype.dtype)
 
 

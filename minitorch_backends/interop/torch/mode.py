@@ -19,6 +19,7 @@ from ...autograd.extras import module_scope
 from ...autograd.extras.module_scope import as_module
 from ...autograd.modes import grad_mode, no_grad
 from ...backends import precision_policy
+from ...backends.precision_policy import Call
 from ...flags import State, current
 from ...flags.state import override
 from ...linalg import LinAlgError
@@ -34,6 +35,7 @@ from .programs import run_parts_as_calls
 from .table import Entry, entry_of
 from .threads import inherit, inherits
 from .transformers import pad_as_torch
+from .weights import call_that_keeps, forget_written, keep_weights, product_from_kept
 from .whole_calls import CALLS_BY_ROLE, WHOLE_CALLS, inner_attention
 
 _CONTROL_FLOW = frozenset({"associative_scan", "cond", "map_impl", "scan", "switch", "while_loop"})
@@ -69,6 +71,8 @@ class _Dispatch(TorchDispatchMode):
         if entry is None:
             entry = self.entries[id(func)] = entry_of(func)
         kwargs = kwargs or {}
+        if entry.writes:
+            forget_written(args, kwargs)
         if types and any(kind.__torch_dispatch__ is not NO_DISPATCH for kind in types):
             # Subclasses compute themselves, by operators that arrive here.
             return func(*args, **kwargs) if any(map(is_traced, types)) else NotImplemented
@@ -258,6 +262,9 @@ def _first(func: Any, entry: Entry, args: tuple, kwargs: dict) -> tuple[Any, Aga
     found = _run(entry, args, kwargs)
     layouts = layouts_of(func, args, kwargs, found)
     run = _run if entry.again is None else _run_again
+    keeping = call_that_keeps(func, args, kwargs)
+    if keeping is not None:
+        run = partial(_run_kept, keeping)
     return to_torch(found, layouts), lambda args, kwargs: in_torch_memory(partial(run, entry, args, kwargs), layouts)
 
 
@@ -277,6 +284,12 @@ def _run_again(entry: Entry, args: tuple, kwargs: dict) -> Any:
     """The same for a signature that was checked."""
     arrays = [to_array(each) if isinstance(each, torch.Tensor) else each for each in args]
     return adopt(entry.again(*arrays, **kwargs))  # type: ignore[misc]
+
+
+def _run_kept(call: Call, entry: Entry, args: tuple, kwargs: dict) -> Any:
+    """The same from a weight that was packed before, where it may be."""
+    found = product_from_kept(args, call)
+    return _run_again(entry, args, kwargs) if found is None else adopt(found)
 
 
 def _write(entry: Entry, args: tuple, kwargs: dict, found: Any) -> Any:
@@ -363,7 +376,13 @@ class Emulation:
         with ExitStack() as scopes:
             dispatch = self._dispatch = _Dispatch(self)
             if not inherits(self):  # a pool's thread outlives the block, and what holds for the process must not
-                for of_process in (run_uncompiled(), run_parts_as_calls(), pad_as_torch(), inherit(self)):
+                for of_process in (
+                    run_uncompiled(),
+                    run_parts_as_calls(),
+                    pad_as_torch(),
+                    keep_weights(),
+                    inherit(self),
+                ):
                     scopes.enter_context(of_process)
             scopes.enter_context(follow_torch_modules(dispatch.modules))
             scopes.enter_context(_WholeCalls(self))

@@ -65,6 +65,7 @@ class Entry(NamedTuple):
         plain: whether it is an operator of torch that multiplies no matrices.
         inside: whether the operators that its implementation calls can be taken.
         again: computes arrays of a signature that `function` took before; None if `function` does.
+        writes: whether it writes to some of its arguments.
     """
 
     operator: Any
@@ -80,6 +81,7 @@ class Entry(NamedTuple):
     plain: bool
     inside: bool
     again: Callable[..., Any] | None = None
+    writes: bool = False
 
 
 _INSIDE = {
@@ -117,8 +119,9 @@ def entry_of(operator: Any) -> Entry:
     plain = function is None and not composite and not product and operator.namespace in _TORCHS
     inside = composite or name in _INSIDE or operator.namespace not in _TORCHS
     return Entry(
-        operator, function, converted, mixed, narrow, outputs, in_place, composite, product, False, plain, inside, again
-    )
+        operator, function, converted, mixed, narrow, outputs, in_place,
+        composite, product, False, plain, inside, again, bool(written),
+    )  # fmt: skip
 
 
 def _read(operator: torch._ops.OpOverload) -> list[tuple[str, str]]:

@@ -128,11 +128,11 @@ class PackedWeight(Packed):
             if operands is not None:
                 return adopt(_linear_by_role(x, w, b, operands, forms))
         planned = plain_call(x.dtype, roles)
-        out = None if planned is None else _from_packed(x, w, b, planned, forms)
+        out = None if planned is None else from_packed(x, w, b, planned, forms)
         return linear(input, weight, bias) if out is None else adopt(out)
 
 
-def _from_packed(
+def from_packed(
     x: np.ndarray, w: np.ndarray, b: np.ndarray | None, planned: Call, forms: Forms, name: str = ""
 ) -> np.ndarray | None:
     """The result from the packed weight, in a format; None where products of these shapes do not gain by it."""
@@ -161,7 +161,7 @@ def _linear_by_role(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, operands
 
     def multiply(x: np.ndarray, w: np.ndarray, precision: Any) -> np.ndarray:
         planned = None if is_random else plain_call(x.dtype, precision)
-        out = None if planned is None else _from_packed(x, w, fused, planned, forms, of_weight)
+        out = None if planned is None else from_packed(x, w, fused, planned, forms, of_weight)
         return affine.op.forward(x, w, fused, precision=precision) if out is None else out
 
     wide = operands.is_pair and b is not None
