@@ -74,7 +74,7 @@ class Layout(NamedTuple):
 
     Attributes:
         dense: the number of elements, if they fill their memory; else 0.
-        array: the type of a C-contiguous array in this layout that torch takes as it is; None if there is none.
+        array: the type of a C-contiguous array in this layout that torch takes as it is; None without such a type.
     """
 
     shape: tuple[int, ...]

@@ -150,7 +150,7 @@ class _Dispatch(TorchDispatchMode):
         return blocked if isinstance(found, tuple) else blocked[0]
 
     def _repeat(self, func: Any, args: tuple, kwargs: dict) -> Any:
-        """Make the call that an earlier one of this signature prepared; NotImplemented where there is none, or where
+        """Make the call that an earlier one of this signature prepared; NotImplemented without one, or where
         modules, formats by role or recorded flags determine more than a signature does."""
         special = module_scope.following or precision_policy.by_role or self.kept.values
         if special or get_ident() != self.thread or self._kept_now() is not None:

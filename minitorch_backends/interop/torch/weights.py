@@ -89,7 +89,7 @@ def call_that_keeps(func: Any, args: tuple, kwargs: dict) -> Call | None:
 
 
 def product_from_kept(args: tuple, call: Call) -> np.ndarray | None:
-    """The product, or the product and the sum, from a right operand that is a parameter; None where there is none, or
+    """The product, or the product and the sum, from a right operand that is a parameter; None for others, or
     where gradients may be needed, for which it changes."""
     *addend, a, b = args
     forms = None if torch.is_grad_enabled() else _forms_of(b)
