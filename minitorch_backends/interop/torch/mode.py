@@ -239,18 +239,18 @@ def _signature(func: Any, args: tuple, kwargs: dict, backward: bool) -> tuple:
         if isinstance(each, torch.Tensor):
             described += each.shape, each.stride(), each.dtype, _keys_of(each).raw_repr()
         else:
-            described.append(_described(each))
+            described.append(_description(each))
     return tuple(described)
 
 
 _keys_of = torch._C._dispatch_keys
 
 
-def _described(value: Any) -> Any:
+def _description(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.shape, value.stride(), value.dtype, _keys_of(value).raw_repr()
     if isinstance(value, (list, tuple)):
-        return tuple(map(_described, value))
+        return tuple(map(_description, value))
     return value if value.__hash__ is not None else str(value)
 
 
