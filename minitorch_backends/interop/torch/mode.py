@@ -71,11 +71,11 @@ class _Dispatch(TorchDispatchMode):
         if entry is None:
             entry = self.entries[id(func)] = entry_of(func)
         kwargs = kwargs or {}
-        if entry.writes:
-            forget_written(args, kwargs)
         if types and any(kind.__torch_dispatch__ is not NO_DISPATCH for kind in types):
             # Subclasses compute themselves, by operators that arrive here.
             return func(*args, **kwargs) if any(map(is_traced, types)) else NotImplemented
+        if entry.writes:
+            forget_written(args, kwargs)
         if entry.plain or not self.emulation.is_open:
             return func(*args, **kwargs)
         if entry.function is not None and not torch._C._len_torch_dispatch_stack():
@@ -158,9 +158,13 @@ class _Dispatch(TorchDispatchMode):
         self.override = override.get()
         mode = grad_mode.get()
         backward = torch._C._current_autograd_node() is not None
+        try:
+            signature = _signature(func, args, kwargs, backward)
+        except RuntimeError:  # nested and sparse tensors have no strides
+            return NotImplemented
         token = grad_mode.set(mode.of_pass(False) if backward else mode.inner[0] or mode.inner_level(False))
         try:
-            return self.counts.repeat(_signature(func, args, kwargs, backward), args, kwargs)
+            return self.counts.repeat(signature, args, kwargs)
         finally:
             grad_mode.reset(token)
 
