@@ -58,3 +58,12 @@ def test_counts_are_merged_from_other_processes_and_threads() -> None:
     assert [(each.op, each.count, each.flops) for each in total.left] == [("aten.mm.default", 21, 21 * 250)]
     total.clear()
     assert total.as_dict() == {"products": [], "left": []}
+
+
+def test_an_operator_made_of_products_is_not_left_when_these_are_prepared() -> None:
+    x, weight, bias = torch.randn(5, 2, 3), torch.randn(2, 3, 4), torch.randn(4)
+    with emulate() as mode:
+        for _ in range(3):
+            torch.conv_tbc(x, weight, bias)
+    assert not mode.left
+    assert mode.products

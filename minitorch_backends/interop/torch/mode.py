@@ -81,6 +81,7 @@ class _Dispatch(TorchDispatchMode):
         if entry.function is not None and not torch._C._len_torch_dispatch_stack():
             found = self._repeat(func, args, kwargs)
             if found is not NotImplemented:
+                self.taken += 1
                 self.ran[func] += 1
                 return found
         if torch._C._len_torch_dispatch_stack() and is_traced():
