@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.backends import Snapshot
+from minitorch_backends.lab.metrics import measures_of
 
 from ..presentation import Plot, Table, error, paragraphs, percent
 from ..session import Session
@@ -68,31 +69,19 @@ def tokens(sequences: int, length: int = LENGTH) -> mt.Tensor:
     return mt.tensor(ids[: sequences * length]).reshape(sequences, length)
 
 
-def log_probabilities(ids: mt.Tensor, flags: Mapping[str, str]) -> np.ndarray:
-    """Return the log-probabilities of all tokens at each place but the last: float32, (places, vocabulary)."""
+def logits(ids: mt.Tensor, flags: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """Return what the model says of each next token under these flags, as an audit compares it."""
     with mt.no_grad(), backends.flags(**flags):
-        logits = _model()(ids).numpy()[:, :-1]
-    logits = logits.reshape(-1, logits.shape[-1])
-    logits -= logits.max(-1, keepdims=True)
-    logits -= np.log(np.exp(logits).sum(-1, keepdims=True, dtype=np.float64)).astype(np.float32)
-    return logits
+        return {"logits": _model()(ids).numpy()}
 
 
-def measure(ids: mt.Tensor, flags: Mapping[str, str], exact: np.ndarray | None = None) -> dict[str, float]:
-    """Perplexity; against exact log-probabilities, the mean divergence (KL, in nats), the largest, the share of places
-    whose most likely token is another one, and the relative error."""
-    found = log_probabilities(ids, flags)
-    chosen = ids[:, 1:].reshape(-1).numpy()
-    row = {"perplexity": float(np.exp(-found[np.arange(len(chosen)), chosen].mean(dtype=np.float64)))}
-    if exact is not None:
-        divergence = (np.exp(exact) * (exact - found)).sum(-1, dtype=np.float64)
-        row |= {"divergence": float(divergence.mean()), "largest": float(divergence.max())}
-        row["flips"] = float((found.argmax(-1) != exact.argmax(-1)).mean())
-        row["error"] = float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
-    return row
+def measure(ids: mt.Tensor, flags: Mapping[str, str], exact: dict[str, np.ndarray]) -> dict[str, float]:
+    """Perplexity, and beside exact logits the divergence (KL, in nats) and the changed first choices, as an audit's
+    metric "language" has them."""
+    return measures_of("language", logits(ids, flags), exact, ids)
 
 
-def _of_layers(ids: mt.Tensor, exact: np.ndarray) -> list[dict[str, Any]]:
+def _of_layers(ids: mt.Tensor, exact: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     """Each layer alone with weights in the lowest format."""
     model, found = _model(), []
     try:
@@ -112,13 +101,13 @@ def run(session: Session) -> dict[str, Any]:
     layer_length = session.choose(0, 64, LENGTH)
     with Snapshot(()), mt.no_grad():
         ids = tokens(sequences, length)
-        exact = log_probabilities(ids, {})
+        exact = logits(ids, {})
         rows = [
             {"on": on, "format": name, **measure(ids, flags, exact)}
             for (on, name), flags in CASES.items()
             if not session.quick or name in ("ieee", LOWEST)
         ]
-        layers = _of_layers(few := tokens(1, layer_length), log_probabilities(few, {})) if layer_length else []
+        layers = _of_layers(few := tokens(1, layer_length), logits(few, {})) if layer_length else []
         prompt = ids[:1, :24]
         decoded = _model().generate(prompt, 8)
         whole = mt.cat([prompt, mt.tensor([decoded])], 1)
@@ -137,15 +126,15 @@ def tables(result: dict[str, Any]) -> list[Table]:
     columns = ("formats on", "format", "perplexity", "KL, mean", "KL, largest", "other first choice")
     rows = [
         (
-            row["on"], row["format"], f"{row['perplexity']:.2f}", error(row["divergence"]), error(row["largest"]),
+            row["on"], row["format"], f"{row['perplexity']:.2f}", error(row["kl"]), error(row["worst_kl"]),
             percent(row["flips"]),
         )
         for row in result["rows"]
     ]  # fmt: skip
     found = [Table(f"{result['tokens']} tokens, once for each format", columns, rows)]
     if result["layers"]:
-        worst = sorted(result["layers"], key=lambda row: -row["divergence"])
-        shown = [(row["layer"], error(row["divergence"]), percent(row["flips"])) for row in (*worst[:5], worst[-1])]
+        worst = sorted(result["layers"], key=lambda row: -row["kl"])
+        shown = [(row["layer"], error(row["kl"]), percent(row["flips"])) for row in (*worst[:5], worst[-1])]
         title = f"Weights of one layer at {LOWEST}, worst five of {len(worst)} and the best"
         found.append(Table(title, ("layer", "KL, mean", "other first choice"), shown))
     return found
