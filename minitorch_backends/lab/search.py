@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 Levels = dict[Any, str]
 """The precision of each product, by any hashable name."""
 
+_PATIENCE = 8
+"""Products in a row that take no cheaper precision, after which the others are not asked."""
+
 _LARGEST = 1e9
 """Shares of a budget are finite, so that they can be subtracted."""
 
@@ -36,7 +39,8 @@ def cheapest_levels(options: Options, exact: str, holds: Callable[[Levels], bool
     subset whose least cost is not below the best is left out. Within one, errors are taken to add in quadrature: moves
     from the exact precision along each product's convex hull of cost and squared error, best ratio first, form a chain
     (the greedy solution of the multiple-choice knapsack problem; Sinha and Zoltners, 1979). Bisection by `holds` finds
-    its last element within the budget. Then each product takes the cheapest precision that still holds.
+    its last element within the budget. Then each product takes the cheapest precision that still holds, best ratio
+    first, until several in a row take none: a language model has hundreds, and each question is a run of it.
     """
     offers = [*dict.fromkeys(level for each in options.values() for level in each if level != exact)]
     best, least = None, math.inf
@@ -106,12 +110,16 @@ def _descend(chain: list[Levels], options: Options, holds: Callable[[Levels], bo
     if low < 0:
         return None
     levels = chain[low]
-    ratios = dict(_last_moves(options, levels))
+    ratios, failures = dict(_last_moves(options, levels)), 0
     for name in sorted(ratios, key=ratios.__getitem__):
         own = options[name]
         cheaper = [level for level in own if own[level].cost < own[levels[name]].cost and own[level].square <= 1]
         for level in sorted(cheaper, key=lambda level: own[level]):
             if holds({**levels, name: level}):
-                levels = {**levels, name: level}
+                levels, failures = {**levels, name: level}, 0
                 break
+        else:
+            failures += bool(cheaper)
+        if failures == _PATIENCE:
+            break
     return levels

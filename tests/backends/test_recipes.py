@@ -93,7 +93,7 @@ def nvfp4_by_hand(x: np.ndarray, across: int = 1, is_mean: bool = False) -> np.n
     return (numbers * scale / of_tensor).reshape(x.shape)
 
 
-def turned(x: np.ndarray) -> np.ndarray:
+def hadamard_of(x: np.ndarray) -> np.ndarray:
     """The random Hadamard transform of each 16 numbers of a row."""
     return (x.reshape(len(x), -1, 16) @ TURN).reshape(x.shape)
 
@@ -113,7 +113,7 @@ def test_nvfp4_training_is_the_papers() -> None:
     np.testing.assert_allclose(out.detach().numpy(), nvfp4_by_hand(inputs) @ stored.T, atol=1e-5)
     expected = (
         nvfp4_by_hand(gradient, is_mean=True) @ stored,
-        nvfp4_by_hand(turned(gradient.T), is_mean=True) @ nvfp4_by_hand(turned(inputs.T)).T,
+        nvfp4_by_hand(hadamard_of(gradient.T), is_mean=True) @ nvfp4_by_hand(hadamard_of(inputs.T)).T,
     )
     for found, mean in zip(zip(*drawn, strict=True), expected, strict=True):
         values = np.stack([each.numpy() for each in found]).astype(float)
@@ -135,13 +135,13 @@ def test_scales_of_tensors_are_those_of_transformer_engine(name: str) -> None:
         out = layer(x)
         found = mt.autograd.grad(out, (x, layer.weight), g)
 
-    def rounded(each: mt.Tensor, kind: type) -> np.ndarray:
+    def round_by_hand(each: mt.Tensor, kind: type) -> np.ndarray:
         array = each.detach().numpy()
         scale = np.float32(ml_dtypes.finfo(kind).max) / np.abs(array).max()
         return (array * scale).astype(kind).astype(float) / float(scale)
 
-    inputs, weight = (rounded(each, ml_dtypes.float8_e4m3fn) for each in (x, layer.weight))
-    gradient = rounded(g, ml_dtypes.float8_e5m2)
+    inputs, weight = (round_by_hand(each, ml_dtypes.float8_e4m3fn) for each in (x, layer.weight))
+    gradient = round_by_hand(g, ml_dtypes.float8_e5m2)
     for ours, by_hand in zip((out, *found), (inputs @ weight.T, gradient @ weight, gradient.T @ inputs), strict=True):
         off = np.abs(ours.detach().numpy() - by_hand) > 1e-5 * np.abs(by_hand).max()
-        assert off.mean() < 0.02, "numbers beside a tie, of which the product of a scale decides"
+        assert off.mean() < 0.02, "numbers beside a tie fall by the rounding of their scale"

@@ -345,3 +345,19 @@ def test_first_divergence_names_what_it_skips(tmp_path):
         assert lab.first_divergence(plain, other) is None
     with pytest.warns(UserWarning, match="matmul against conv"):
         assert lab.first_divergence(plain, changed).error > 0.1
+
+
+def test_search_among_hundreds_asks_tens():
+    random, asked = np.random.default_rng(0), []
+    weights = random.lognormal(0, 1, 300) / 10
+    options = {place: {"bf16": option(1, each), "ieee": option(2, 0.0)} for place, each in enumerate(weights)}
+
+    def holds(levels):
+        asked.append(levels)
+        return np.linalg.norm([weights[place] for place, level in levels.items() if level == "bf16"]) <= 1
+
+    levels = cheapest_levels(options, "ieee", holds)
+    assert holds(levels)
+    assert len(asked) < 25
+    low = [weights[place] for place, level in levels.items() if level == "bf16"]
+    assert len(low) == np.searchsorted(np.cumsum(np.sort(weights) ** 2), 1.0), "as many as there can be"
