@@ -166,7 +166,21 @@ def _accumulated_and_clipped(call: Call, args: Any, kwargs: Any) -> list[Any]:
     return [each.grad for each in leaves if each.grad is not None]
 
 
+def _second_forward(call: Call, args: Any, kwargs: Any) -> list[Any]:
+    """The results of a second call, whose signature is known."""
+    _forward(call, args, kwargs)
+    return _forward(call, args, kwargs)
+
+
+def _forward_and_backward_of_compiled(call: Call, args: Any, kwargs: Any) -> list[Any]:
+    """Results and gradients by `torch.compile`, which returns what it is given inside `emulate`."""
+    inside = torch._C._len_torch_dispatch_stack() > 0
+    function = torch.compile(call, fullgraph=True) if inside else call
+    return [*_forward(function, args, kwargs), *_gradients(function, args, kwargs)]
+
+
 MODES: dict[str, Call] = {
+    "repeated": _second_forward, "compiled": _forward_and_backward_of_compiled,
     "forward": _forward, "backward": _gradients, "second": _second, "jvp": _jvp, "vmap": _vmap,
     "functional": _functional_gradient, "clipped": _accumulated_and_clipped,
 }  # fmt: skip
@@ -174,7 +188,7 @@ MODES: dict[str, Call] = {
 
 _OFTEN = ("forward", "backward", "second")
 MODULE_MODES = {
-    torch.float32: (*_OFTEN, "clipped", "jvp", "vmap"),
+    torch.float32: (*_OFTEN, "repeated", "compiled", "clipped", "jvp", "vmap"),
     torch.float64: _OFTEN,
     torch.bfloat16: _OFTEN,
     torch.float16: _OFTEN,
@@ -202,10 +216,10 @@ def _compare(
         dense = [
             all(x.layout is torch.strided for x in each) for each in (_tensors(ours), _tensors(plain), got, wanted)
         ]
-        strides = mode == "forward" and "wrong size" not in what
+        strides = mode in ("forward", "repeated") and "wrong size" not in what
         difference = _difference(got, wanted, values, strides, lambda: run(call, *_copy(given, wide=True)))
         inside = torch._C._functorch.is_functorch_wrapped_tensor
-        shares = dense and mode in ("forward", "backward", "clipped") and not any(map(inside, got))
+        shares = dense and mode in ("forward", "backward", "repeated", "clipped") and not any(map(inside, got))
         shared = _sharing(got, _tensors(ours)) - _sharing(wanted, _tensors(plain)) if shares else ()
         difference = difference or (f"one memory: {sorted(shared)}" if shared else None)
     except Exception as error:
@@ -254,7 +268,11 @@ def test_products_of_functions_agree_with_torch(op: Any) -> None:
         for sample in _samples(op, dtype):
             what = f"{[tuple(each.shape) for each in _tensors([sample.input, sample.args])]} {sample.kwargs}"
             given = ((sample.input, *sample.args), sample.kwargs)
-            modes = MODES if dtype is torch.float32 else ("forward", "backward")
+            modes = (
+                [each for each in MODES if each != "compiled"]
+                if dtype is torch.float32
+                else ("forward", "backward", "repeated")
+            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 for mode in modes:
