@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from ..display.figures import (
     BLUE,
@@ -112,6 +112,8 @@ def _scale_sizes(axes: Axes, values: Sequence[float]) -> None:
     """A logarithmic axis with ticks at the values themselves, where they are few and grow by factors."""
     scale_axis(axes, "x", values)
     if axes.get_xscale() != "log":
+        if all(float(value).is_integer() for value in values):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         return
     if len(values) <= 8:
         axes.set_xticks(values, [f"{value:,g}" for value in values], fontsize=8)
@@ -202,7 +204,10 @@ def audit(found: Audit, file: File = None) -> Drawing:
         bars.set_ylim(len(names) - 0.5, -0.5)
         if len(found.layers()) > len(top):
             bars.set_ylabel(f"the {len(top)} of {len(found.layers())} layers with the largest errors")
-        bars.set_xscale("log")
+        if bars.lines and any(len(line.get_xdata()) for line in bars.lines):
+            bars.set_xscale("log")
+        else:
+            bars.text(0.5, 0.5, "no error is above 0", ha="center", transform=bars.transAxes)
         bars.tick_params(axis="x", which="both", labelsize=8)
         bars.set_xlabel(
             "relative error of the outputs, this layer alone" + ("; * keeps a higher precision" if found.kept else "")
@@ -230,6 +235,8 @@ def _draw_frontiers(axes: Axes, several: Sequence[Frontier]) -> None:
     axes.set_ylabel("relative error")
     if several[0].device:
         axes.set_xlabel(f"milliseconds of products on {several[0].device}, at least")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+        axes.tick_params(axis="x", labelsize=7)
     else:
         axes.set_xlabel(f"share of the product's operations at {several[0].precision}")
         axes.xaxis.set_major_formatter(PercentFormatter(1))

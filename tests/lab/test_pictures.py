@@ -213,3 +213,19 @@ def test_a_page_has_the_curves_of_all_parameters(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 2
     assert "error over n: medians over seeds" in page
+
+
+def test_pictures_of_answers_that_did_not_change() -> None:
+    model = mt.nn.Sequential(mt.nn.Linear(4, 4), mt.nn.Linear(4, 2)).eval()
+    figure = lab.audit(model, mt.randn(3, 4), "ieee", gradients=False, progress=False).plot()
+    figure.draw_without_rendering()
+    assert [text.get_text() for text in figure.axes[0].texts] == ["no error is above 0"]
+
+
+@pytest.mark.parametrize("n", [2, 10, 60])
+def test_no_label_of_a_tree_meets_another(n: int) -> None:
+    (axes,) = lab.summation_order(lambda x: x.sum(), n).plot().axes
+    axes.get_figure().draw_without_rendering()
+    labels = [each.get_window_extent() for each in axes.get_xticklabels()]
+    assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
+    assert all(float(tick).is_integer() for tick in axes.get_yticks())
