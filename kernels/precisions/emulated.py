@@ -65,7 +65,7 @@ def scales_by_sums(a: np.ndarray, b: np.ndarray, count: int, multiply: Multiply)
     of_a, of_b = 6 - greatest_exponents(a, -1), 6 - greatest_exponents(b, -2)
     bounds = np.sqrt(multiply(*(np.ceil(np.ldexp(np.abs(x), scale)) for x, scale in ((a, of_a), (b, of_b)))))
     largest = (bounds.max(axis, keepdims=True, initial=0) for axis in (-1, -2))
-    return tuple(scale + _room(each, count) for scale, each in zip((of_a, of_b), largest, strict=True))  # type: ignore[return-value]
+    return tuple(scale + _room(each, count) for scale, each in zip((of_a, of_b), largest, strict=True))
 
 
 def _room(norms: np.ndarray, count: int) -> np.ndarray:
