@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, find_profile
-from .kernels.matrix_units import Chain, Rule, definition
+from .kernels.matrix_units import Chain, Lanes, Rule, definition
 from .kernels.matrix_units.identify import identify
-from .kernels.matrix_units.probes import RESULTS, VERSION, ask
+from .kernels.matrix_units.probes import ADDED_TO_NOTHING, RESULTS, VERSION, ask
 from .kernels.precisions.float8 import FORMATS
 from .kernels.runtime.files import write_file
 from .kernels.runtime.first_use import load as load_library
@@ -29,7 +29,7 @@ from .ops.creation.factories import as_tensor
 from .tensor.tensor import Tensor
 
 __all__ = [
-    "PROFILES", "Aligned", "Chain", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "load",
+    "PROFILES", "Aligned", "Chain", "Exact", "Format", "Halves", "Lanes", "Profile", "Tree", "TwoStage", "add", "load",
     "measure", "mma", "save",
 ]  # fmt: skip
 
@@ -118,7 +118,7 @@ def measure(
         product: takes arrays a (m, k), b (k, n) and c (m, n), and returns c plus the product of a and b, as an array
             or a tensor of any library. a and b have the storage dtype of a format (of ml_dtypes where NumPy has none;
             float32 for "tf32", whose low 13 bits are zero), c has the dtype that the result should have: float32, and
-            float16 where that is tried too. If it returns bfloat16, c is zero.
+            float16 where that is tried too. If it returns bfloat16, or float16 for c in float32, c is zero.
         formats: of "fp16", "bf16", "tf32", "fp32", "e4m3", "e5m2", "e4m3fnuz" and "e5m2fnuz".
         name: that of the profile.
 
@@ -138,7 +138,8 @@ def measure(
         dtype = _result_dtype(product, operand, "float32")
         if dtype not in (*RESULTS[operand], "float16"):
             raise ValueError(f"measure(): product must return float32, float16 or bfloat16, got {dtype}")
-        answers[f"{operand} {dtype}"] = ask(_diagonal(product, operand, dtype), operand, dtype)
+        kind = "rounded" if dtype == "float16" else dtype
+        answers[f"{operand} {kind}"] = ask(_diagonal(product, operand, kind), operand, kind)
         if dtype == "float32" and "float16" in RESULTS[operand]:
             try:
                 halves = _result_dtype(product, operand, "float16") == "float16"
@@ -153,8 +154,10 @@ def _whole(product: Callable[..., Any], operand: str, result: str, a: Any, b: An
     """A product of rows a and rows b, added to rows of c."""
     load_library("ml_dtypes")
     left, right = (np.asarray(x, np.float64).astype(_TYPES[operand]) for x in (a, b))
-    start = np.asarray(c, np.float64).astype("float32" if result == "bfloat16" else result)
-    found = product(left, np.ascontiguousarray(right.T), np.ascontiguousarray(np.broadcast_to(start, (len(a), len(b)))))
+    start = np.asarray(c, np.float64).astype("float32" if result in ADDED_TO_NOTHING else result)
+    into = np.ascontiguousarray(np.broadcast_to(start, (len(a), len(b))))
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities are answers
+        found = product(left, np.ascontiguousarray(right.T), into)
     array = as_tensor(found)._array
     if array.shape != (len(a), len(b)):
         raise ValueError(f"measure(): product must return {[len(a), len(b)]} numbers, got {list(array.shape)}")
@@ -226,7 +229,7 @@ def load(path: str | os.PathLike[str], name: str | None = None) -> Profile:
     return profile
 
 
-_KINDS: dict[str, Any] = {each.__name__: each for each in (Aligned, Halves, Exact, Tree, TwoStage, Chain)}
+_KINDS: dict[str, Any] = {each.__name__: each for each in (Aligned, Halves, Exact, Tree, TwoStage, Chain, Lanes)}
 
 
 def _way_as_json(way: Format) -> dict[str, Any]:

@@ -14,9 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime.first_use import load
-from .probes import PLACES, probes
+from .probes import ADDED_TO_NOTHING, PLACES, probes
 from .products import definition
-from .rules import Aligned, Chain, Exact, Halves, Rule, Tree, TwoStage
+from .rules import Aligned, Chain, Exact, Halves, Lanes, Rule, Tree, TwoStage
+
+_SUMS = {"rounded": (np.float32, np.float16), "float16": (np.float16, np.float32)}
+"""In which type results in float16 may be summed."""
 
 _LEAST, _NO_LEAST = (-133, -21), -298
 _AT_THE_END = 1 << 20
@@ -42,22 +45,24 @@ def identify(name: str, answers: dict[str, dict[str, str]]) -> Found:
 
     Raises ValueError if no rule gives them, which names the probes that each shape misses.
     """
-    main = next(result for result in ("float32", "bfloat16", "float16") if result in answers)
-    asked = _Asked(name, main, answers[main])
-    halves = _Asked(name, "float16", answers["float16"]) if main != "float16" and "float16" in answers else None
-    shapes = list(_shapes(asked))
-    if not shapes:
-        raise ValueError(f"identify(): answers for {name} must be those of a known kind of sum, got another order")
+    main = next(result for result in ("float32", "bfloat16", "rounded", "float16") if result in answers)
+    halves = (
+        _Asked(name, "float16", answers["float16"], np.float16) if main != "float16" and "float16" in answers else None
+    )
     missed = []
-    for rule, promote in shapes:
-        try:
-            left = _remaining(asked, halves, rule, promote)
-        except _Unexplained as group:
-            missed.append(f"{type(rule).__name__} of {rule.length} misses {group}")
-            continue
-        promote = _restarts(asked, left[0], promote)  # usual values stand first
-        return Found(left[0], promote, tuple(_findings(asked, left[0], promote, left, shapes)))
-    raise ValueError(f"identify(): answers for {name} must be those of a known rule; {', '.join(missed)}")
+    for sums in _SUMS.get(main, (np.float32,)):
+        asked = _Asked(name, main, answers[main], sums)
+        shapes = list(_shapes(asked))
+        for rule, promote in shapes:
+            try:
+                left = _remaining(asked, halves, rule, promote)
+            except _Unexplained as group:
+                missed.append(f"{type(rule).__name__} of {rule.length} misses {group}")
+                continue
+            promote = _restarts(asked, left[0], promote)  # usual values stand first
+            return Found(left[0], promote, tuple(_findings(asked, halves, left[0], promote, left, shapes)))
+    what = f"rule; {', '.join(dict.fromkeys(missed))}" if missed else "kind of sum, got another order"
+    raise ValueError(f"identify(): answers for {name} must be those of a known {what}")
 
 
 class _Unexplained(Exception):
@@ -67,8 +72,8 @@ class _Unexplained(Exception):
 class _Asked:
     """Probes of a format with results of a type, and the answers."""
 
-    def __init__(self, name: str, result: str, answers: dict[str, str]) -> None:
-        self.name, self.result = name, result
+    def __init__(self, name: str, result: str, answers: dict[str, str], sums: Any) -> None:
+        self.name, self.result, self.sums = name, result, sums
         self.rows = _rows(name, result)
         self.answers = {
             group: np.frombuffer(bytes.fromhex(text), ">f4").astype(np.float64) for group, text in answers.items()
@@ -80,11 +85,12 @@ class _Asked:
     def differences(self, rule: Rule, promote: int, group: str, part: slice = slice(None)) -> int:
         """How many answers of a group a rule does not give."""
         a, b, c = (each[part] for each in self.rows[group])
-        kind = np.float16 if self.result == "float16" else np.float32
         with np.errstate(over="ignore", invalid="ignore"):
-            found = definition(rule, self.name, a, b, c, result=kind, promote=promote)
+            found = definition(rule, self.name, a, b, c, result=self.sums, promote=promote)
             if self.result == "bfloat16":
                 found = found.astype(load("ml_dtypes").bfloat16)
+            elif self.result != "float32":
+                found = found.astype(np.float16)
             found = found.astype(np.float64)
         wanted = self.answers[group][part]
         return int(np.count_nonzero((found != wanted) & ~(np.isnan(found) & np.isnan(wanted))))
@@ -98,7 +104,7 @@ class _Asked:
 @functools.lru_cache(8)
 def _rows(name: str, result: str) -> dict[str, tuple[np.ndarray, ...]]:
     found = {group.name: tuple(map(np.array, zip(*group.rows, strict=True))) for group in probes(name, result)}
-    if result == "bfloat16":
+    if result in ADDED_TO_NOTHING:
         found = {group: (a, b, np.zeros_like(c)) for group, (a, b, c) in found.items()}
     return found
 
@@ -110,7 +116,7 @@ def _shapes(asked: _Asked) -> Iterator[tuple[Rule, int]]:
     """Rules with usual parameters that order their terms as the answers say, and where sums leave the unit."""
     lengths = (1, 2, 4, 8, 16, 32, 64)
     rules: list[Rule] = [Chain(order) for order in sorted({*_orders(asked)}, key=len)]
-    rules += [Tree(2), Tree(4), *map(Exact, lengths[1:])]
+    rules += [Tree(2), Tree(4), *map(Exact, lengths[1:]), *map(Lanes, lengths[1:])]
     rules += [Aligned(24, length, _LEAST) for length in lengths]
     rules += [Halves(Aligned(25, length, _LEAST)) for length in lengths[1:6]]
     rules += [TwoStage(length) for length in lengths] + [TwoStage(length, apart=True) for length in lengths[1:]]
@@ -161,6 +167,8 @@ def _variants(rule: Rule) -> list[Rule]:
     if isinstance(rule, TwoStage):
         fractions, joints = (dict.fromkeys((usual, *range(18, 41))) for usual in (rule.fraction, rule.joint))
         return [rule._replace(fraction=fraction, joint=joint) for fraction in fractions for joint in joints]
+    if isinstance(rule, Lanes):
+        return [rule._replace(by=by) for by in _variants(rule.by)]
     if isinstance(rule, Chain):
         return [rule._replace(fused=fused, flushes=flushes) for flushes in (False, True) for fused in (True, False)]
     return [rule]
@@ -169,17 +177,23 @@ def _variants(rule: Rule) -> list[Rule]:
 def _remaining(asked: _Asked, halves: _Asked | None, rule: Rule, promote: int) -> list[Rule]:
     """A shape with all values of its parameters that give all answers."""
     left = _eliminate(asked, _variants(rule), promote, ("cut", "near", "wide"))
-    half = asked.result == "float16"
+    half = asked.sums is np.float16
     left = _eliminate(asked, [each for one in left for each in _with_least(one, half)], promote, ("tiny", "check"))
     if halves is None:
         return left
     # sums of small numbers lose bits below the least exponent, so that it is tried from the first group on
     both = [each for one in dict.fromkeys(map(_without_least, left)) for each in _with_least(one, True)]
-    both = _eliminate(halves, both, promote, ("cut", "near", "wide", "tiny", "check"))
+    try:
+        both = _eliminate(halves, both, promote, _GROUPS)
+    except _Unexplained:  # of a library that rounds sums in float32
+        return left
     if not isinstance(rule, Aligned | Halves):
         return both
     pairs = [(one, each) for one in left for each in both if _without_least(one) == _without_least(each)]
     return [_replace_least(one, (_least_of(one)[0], _least_of(each)[1])) for one, each in pairs]
+
+
+_GROUPS = ("cut", "near", "wide", "tiny", "check")
 
 
 def _eliminate(asked: _Asked, rules: list[Rule], promote: int, groups: tuple[str, ...]) -> list[Rule]:
@@ -216,10 +230,16 @@ def _with_least(rule: Rule, half: bool) -> list[Rule]:
 
 
 def _findings(
-    asked: _Asked, chosen: Rule, promote: int, left: list[Rule], shapes: list[tuple[Rule, int]]
+    asked: _Asked, halves: _Asked | None, chosen: Rule, promote: int, left: list[Rule], shapes: list[tuple[Rule, int]]
 ) -> Iterator[str]:
     counts = ", ".join(f"{name} {len(values)}" for name, values in asked.answers.items())
     yield f"all answers are the rule's ({counts})"
+    if asked.result in ("float16", "rounded"):
+        yield f"sums are made in {np.dtype(asked.sums).name}"
+    if halves and not all(halves.gives(chosen, promote, group) for group in _GROUPS):
+        halves.sums = np.float32
+        same = all(halves.gives(chosen, promote, group) for group in _GROUPS)
+        yield f"results in float16 {'are those in float32, rounded' if same else 'follow another rule'}"
     others = {type(rule).__name__ for rule, _ in shapes} - {type(chosen).__name__}
     if others:
         yield f"sums in the order of {', '.join(sorted(others))}, too; other probes tell them apart, or nothing does"
@@ -228,7 +248,7 @@ def _findings(
         of_products = slice(places // 16 + places // PLACES - 1)
         yield f"sums start anew after {promote} places"
         if asked.differences(chosen, promote, "depth", of_products):
-            yield f"the distances of later restarts differ, so that the rule holds up to K = {promote}"
+            yield f"longer sums differ: the rule is shown for K = {PLACES}, and may hold up to K = {promote}"
         elif asked.differences(chosen, promote, "depth"):
             yield f"c is added at another time, so that with c the rule holds up to K = {promote}"
     elif "depth" in asked.answers:

@@ -53,6 +53,9 @@ RESULTS: dict[str, tuple[str, ...]] = {
 RESULTS |= {"fp32": ("float32",), "tf32": ("float32",)}
 """The types of results of each format. Those in bfloat16 are sums in float32, rounded at last."""
 
+ADDED_TO_NOTHING = ("bfloat16", "rounded")
+"""Types of results with which c is zero; "rounded" is float16 of products that return it where float32 is asked for."""
+
 TORCH_TYPES = {
     "fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "e4m3": "float8_e4m3fn",
     "e5m2": "float8_e5m2", "e4m3fnuz": "float8_e4m3fnuz", "e5m2fnuz": "float8_e5m2fnuz",
@@ -82,10 +85,10 @@ def probes(name: str, result: str = "float32") -> tuple[Probes, ...]:
 
 
 def _groups(name: str, result: str) -> Iterator[Probes]:
-    half = result == "float16"
+    half = result in ("float16", "rounded")
     make = _Maker(RANGES[name], half, random.Random(f"{name} {result}"))
     yield Probes("order", make.order(PLACES, [(i, j) for i in range(32) for j in range(i + 1, 32)], range(PLACES)))
-    if not half:
+    if result != "float16":
         depth = 2048 if make.top - make.low >= 40 else 512
         pairs = [(j, j + 1) for j in range(0, depth, 16)] + [(0, j) for j in range(PLACES, depth, PLACES)]
         yield Probes("depth", make.order(depth, pairs, range(0, depth, PLACES)))
@@ -243,7 +246,7 @@ def ask(product: Product, name: str, result: str = "float32") -> dict[str, str]:
             part = group.rows[start : start + ROWS]
             rows = part + [part[-1]] * (ROWS - len(part))
             a, b, c = map(list, zip(*rows, strict=True))
-            results += product(a, b, [0.0] * ROWS if result == "bfloat16" else c)[: len(part)]
+            results += product(a, b, [0.0] * ROWS if result in ADDED_TO_NOTHING else c)[: len(part)]
         found[group.name] = struct.pack(f">{len(results)}f", *results).hex()
     return found
 

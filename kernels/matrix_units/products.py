@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Iterable
+from typing import Any, cast
 
 import numpy as np
 
 from ..runtime import threading
 from ..runtime.workspace import address_of
-from .rules import OPERANDS, Aligned, Chain, Halves, Rule, Tree, TwoStage, powers
+from .rules import OPERANDS, Aligned, BlockRule, Chain, Halves, Lanes, Rule, Tree, TwoStage, powers
 
 _NAN = {np.dtype(np.float32): 0x7FFFFFFF, np.dtype(np.float16): 0x7FFF}
 
@@ -24,15 +26,19 @@ def definition(
     zero and infinities of both signs give NaN (0x7FFFFFFF, in float16 0x7FFF).
     """
     a, b, c = (np.asarray(x).astype(np.float64) for x in (a, b, np.asarray(c).astype(result)))
+    if isinstance(rule, Lanes):
+        parts = rule.places(a.shape[1])
+        sums = (definition(rule.by, operand, a[:, at], b[:, at], np.zeros_like(c)) for at in parts)
+        return _add(sums, c, result)
     finite = np.isfinite(a).all(-1) & np.isfinite(b).all(-1) & np.isfinite(c)
     left, right = (_pad(np.where(finite[:, None], x, 0.0), 1, rule.length) for x in (a, b))
     total, depth = np.where(finite, c, 0.0), left.shape[1]
-    every = promote or max(depth, 1)
+    every, block = promote or max(depth, 1), cast(BlockRule, rule).block
     for start in range(0, depth, every):
         part = np.zeros_like(total) if promote else total
         for k in range(start, min(start + every, depth), rule.length):
             places = slice(k, k + rule.length)
-            added = rule.block(left[:, places], right[:, places], part, OPERANDS[operand], result is np.float16)
+            added = block(left[:, places], right[:, places], part, OPERANDS[operand], result is np.float16)
             part = np.where(np.isinf(part), part, added)
         total = (total + part).astype(np.float32).astype(np.float64) if promote else part
     with np.errstate(invalid="ignore"):
@@ -54,6 +60,11 @@ def multiply(
     formats = (operand, operand) if isinstance(operand, str) else operand
 
     m, n = a.shape[0], b.shape[1]
+    if isinstance(rule, Lanes):
+        parts = rule.places(a.shape[1])
+        of = [None if scales is None else (scales[0][:, at], scales[1][at]) for at in parts]
+        sums = (multiply(rule.by, operand, a[:, at], b[at], scales=each) for at, each in zip(parts, of, strict=True))
+        return _add(sums, np.zeros((m, n)) if c is None else np.asarray(c).astype(result), result)
     with np.errstate(over="ignore"):
         out = np.zeros((m, n)) if c is None else np.array(np.broadcast_to(c, (m, n)).astype(result), np.float64)
     a, b = a.astype(np.float64), b.astype(np.float64)
@@ -84,6 +95,13 @@ def multiply(
     if beyond is not None:
         out = np.where(np.isfinite(beyond), out, beyond)
     return _round_result(out, result)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _add(sums: Iterable[np.ndarray], c: np.ndarray, result: Any) -> np.ndarray:
+    """Sums in float32 one after another, c at last."""
+    total = functools.reduce(np.add, sums) + c.astype(np.float32)
+    return _round_result(total.astype(np.float64), result)
 
 
 def _arguments(rule: Rule, least: list[int], result: Any, loops: Any) -> tuple[tuple[int, int, int], tuple[float, ...]]:

@@ -49,11 +49,15 @@ def store(x: np.ndarray, kept: str) -> np.ndarray:
 
 
 class Rule(Protocol):
-    """Adds one block of products to c."""
+    """How products are added: by blocks, or by `Lanes`."""
 
     @property
     def length(self) -> int:
         """Products in a block."""
+
+
+class BlockRule(Rule, Protocol):
+    """Adds one block of products to c."""
 
     def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Element, half: bool) -> np.ndarray:
         """c (n) plus the products of a and b (n, length), finite values of an operand's format. `half`: with a result
@@ -148,6 +152,28 @@ class Chain(NamedTuple):
             if self.flushes:
                 c = np.where(np.abs(c) < 2.0**_LEAST_FP32, np.copysign(0.0, c), c)
         return c
+
+
+class Lanes(NamedTuple):
+    """Loops with several sums (torch's of float16 on CPUs): places are dealt to them in turn, those that are left over
+    to the first; the sums are added one after another, c at last.
+
+    Attributes:
+        count: the number of sums.
+        by: how each is made.
+    """
+
+    count: int
+    by: Chain = Chain()
+
+    @property
+    def length(self) -> int:
+        return self.count * self.by.length
+
+    def places(self, depth: int) -> list[np.ndarray]:
+        """The places of each sum."""
+        dealt = np.arange(depth - depth % self.count).reshape(-1, self.count).T
+        return [np.append(dealt[0], np.arange(dealt.size, depth)), *dealt[1:]]
 
 
 def _sum_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:

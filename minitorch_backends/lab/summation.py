@@ -121,7 +121,7 @@ def summation_order(function: Callable[[np.ndarray], Any], n: int, *, dtype: str
             f"summation_order(): dtype must be of {', '.join(_HUGE)} and n at least 1, in float16 at most 1024, "
             f"got {dtype!r} and {n}"
         )
-    huge, unit = _HUGE[dtype], 2.0**-9 if dtype == "float16" else 1.0
+    huge, unit = _HUGE[dtype], 2.0**-24 if dtype == "float16" else 1.0  # lost in sums in float32, too
     terms = np.zeros(n, dtype)
 
     def subtree_size(i: int, j: int, among: np.ndarray) -> int:

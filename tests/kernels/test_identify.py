@@ -14,6 +14,7 @@ from minitorch_backends.kernels.matrix_units import (
     Chain,
     Exact,
     Halves,
+    Lanes,
     Tree,
     TwoStage,
     definition,
@@ -141,6 +142,28 @@ def test_random_rules_are_found(rule: Any, operand: str, promote: int, source: i
 def test_rules_that_few_probes_tell_apart_are_found(rule: Any, operand: str, promote: int) -> None:
     found = identify(operand, answers(rule, operand, promote, results_of(rule, operand)))
     assert (found.rule, found.promote) == (rule, promote)
+
+
+@pytest.mark.parametrize("rule", [Lanes(4), Lanes(8, Chain(fused=False)), Chain()])
+def test_sums_in_float32_are_found_behind_results_in_float16(rule: Any) -> None:
+    """Of a product that gives nothing else, and of one that gives float32 too."""
+
+    def ask(result: str, kind: Any) -> dict[str, str]:
+        def product(a: list, b: list, c: list) -> list[float]:
+            found = definition(rule, "fp16", *map(np.array, (a, b, c)), promote=0)
+            with np.errstate(over="ignore"):
+                return found.astype(kind).astype(float).tolist()
+
+        return probes.ask(product, "fp16", result)
+
+    alone = identify("fp16", {"rounded": ask("rounded", np.float16)})
+    both = identify("fp16", {each: ask(each, KINDS[each]) for each in KINDS})
+    for found in (alone, both):
+        assert type(found.rule) is type(rule)
+        assert found.rule.length == rule.length
+    assert "sums are made in float32" in alone.findings
+    rounded = "results in float16 are those in float32, rounded" in both.findings
+    assert rounded == isinstance(rule, Chain)  # lanes are always summed in float32
 
 
 def test_flushed_subnormals_are_found() -> None:

@@ -59,6 +59,7 @@ RULES += [
     (Halves(Aligned(22, 2, (-133, -21))), "e4m3"), (TwoStage(6, apart=True), "e5m2"), (TwoStage(1), "bf16"),
 ]  # fmt: skip
 RULES.append((PROFILES["b200"].format("e4m3", "mma.sync").rule, "e4m3"))
+RULES.append((matrix_units.Lanes(4), "fp16"))
 
 
 def operands(random, operand, shape, spread):

@@ -10,7 +10,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import cli
 from minitorch_backends.kernels.matrix_units import multiply, probes
-from minitorch_backends.profiles import PROFILES, Aligned, Chain, Format, Halves, Profile, load, measure, save
+from minitorch_backends.profiles import PROFILES, Aligned, Chain, Format, Halves, Lanes, Profile, load, measure, save
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +68,16 @@ def test_results_in_bfloat16_show_the_rule_too() -> None:
         return unit(Chain((1, 0), flushes=True), "bf16")(a, b, np.zeros_like(c)).astype(a.dtype)
 
     assert measure(product, ["bf16"]).format("bf16").rule == Chain((1, 0), flushes=True)
+
+
+def test_products_that_take_and_return_float16(tmp_path: Path) -> None:
+    """NumPy adds them in float32, in order, on every CPU; the profile is saved and loaded with its rule."""
+    found = measure(lambda a, b, c: a @ b, ["fp16"], "mine")
+    way = found.format("fp16")
+    assert way.rule == Chain()
+    assert "sums are made in float32" in way.findings
+    save(found._replace(formats={"fp16": (way._replace(rule=Lanes(4)),)}), tmp_path / "mine.json")
+    assert load(tmp_path / "mine.json").format("fp16").rule == Lanes(4)
 
 
 def test_a_device_of_torch_by_its_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
