@@ -97,9 +97,9 @@ class Order:
             for x, y in children:
                 ax.plot([middle, x, x], [height, height, y], color=BLUE, linewidth=0.8)
         ax.set(xlabel="terms, as they meet", ylabel="sums below", xlim=(-1, self.n))
-        ax.yaxis.get_major_locator().set_params(integer=True)
+        ax.yaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
         if self.n <= 2 * _MOST_TICKS:
-            aslant = {"rotation": 90, "fontsize": 5} if self.n > _MOST_TICKS else {"fontsize": 7}
+            aslant: dict[str, Any] = {"rotation": 90, "fontsize": 5} if self.n > _MOST_TICKS else {"fontsize": 7}
             ax.set_xticks(range(self.n), [str(leaf) for leaf in leaves], **aslant)
         return ax.figure
 
