@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import math
 import random
 import warnings
@@ -155,6 +156,12 @@ RANDOM = {"random-greedy": 32, "random-greedy-128": 128, "auto": 32, "auto-hq": 
 MOST_DYNAMIC = 12
 """The largest number of operands for which "auto" and "auto-hq" find the optimum by dynamic programming."""
 
+BRANCHES = {"branch-all": None, "branch-2": 2, "branch-1": 1}
+"""Strategies that try orders depth first, and the contractions that each tries next, best ones first; None for all."""
+
+MOST_CANDIDATES = 1_000_000
+"""Contractions that a depth-first search may weigh, about ten seconds; dynamic programming is five times as quick."""
+
 MOST_OPTIMAL = 8
 """The largest number of operands for which "auto" and "auto-hq" find the fewest FLOPs by `optimal`."""
 
@@ -188,11 +195,11 @@ def _search_of(strategy: str, minimize: str) -> Search:
         return functools.partial(_cotengra, minimize)
     if minimize == "flops" and strategy == "optimal":
         return _optimal
+    if strategy in DYNAMIC or (minimize == "flops" and strategy in BRANCHES):
+        return functools.partial(_exhaustive, minimize, strategy)
     if minimize == "flops" and strategy not in RANDOM:
         found = get_opt_einsum().paths.get_path_fn(strategy)
         return lambda inputs, output, sizes, _: found(inputs, output, sizes, None)
-    if strategy in DYNAMIC:
-        return lambda inputs, output, sizes, _: _dynamic(minimize)(inputs, output, sizes, None)
     if strategy in RANDOM:
         return functools.partial(_auto, minimize, strategy)
     raise cannot_minimize(strategy, minimize)
@@ -204,10 +211,6 @@ def cannot_minimize(strategy: Any, minimize: str) -> ValueError:
         f"einsum_plan(): minimize={minimize!r} needs a strategy that can minimize it, {names}, got "
         f"strategy={strategy!r}"
     )
-
-
-def _dynamic(minimize: str) -> Search:
-    return get_opt_einsum().paths.DynamicProgramming(minimize=minimize)
 
 
 def _optimal(inputs: Any, output: Any, sizes: Any, known: Any) -> Any:
@@ -222,13 +225,49 @@ def _optimal(inputs: Any, output: Any, sizes: Any, known: Any) -> Any:
     return known if found.pairs is None else path_of(found.pairs, len(inputs))
 
 
+class _SearchEndedError(Exception):
+    """A search has weighed as many candidates as it may."""
+
+
+def _counted(function: Callable[..., Any], most: int) -> Callable[..., Any]:
+    """The function, which raises _SearchEndedError after so many calls."""
+    left = itertools.repeat(False, most)
+
+    def counted(*args: Any) -> Any:
+        if next(left, True):
+            raise _SearchEndedError
+        return function(*args)
+
+    return counted
+
+
+def _exhaustive(minimize: str, strategy: str, inputs: Any, output: Any, sizes: Any, known: Any) -> Any:
+    """opt_einsum's depth-first searches, and its dynamic programming. Their time grows as the factorial or a power of
+    the operands, so that they end with the best order that they have after so many candidates."""
+    package, most = get_opt_einsum().paths, MOST_CANDIDATES * (5 if strategy in DYNAMIC else 1)
+    if strategy in DYNAMIC:
+        compare, _ = package._parse_minimize(minimize)
+        search = package.DynamicProgramming(minimize=_counted(compare, most))
+    else:
+        search = package.BranchBound(nbranch=BRANCHES[strategy], cost_fn=_counted(package.cost_memory_removed, most))
+    try:
+        return search(inputs, output, sizes, None)
+    except _SearchEndedError:
+        message = (
+            f"einsum(): strategy {strategy!r} stopped after {most:,} candidates of {len(inputs)} operands; "
+            "the order is the best of greedy's and of those that it found"
+        )
+        warnings.warn(message, stacklevel=2)
+        return search.path if "ssa_path" in getattr(search, "best", ()) else known
+
+
 def _auto(minimize: str, strategy: str, inputs: Any, output: Any, sizes: Any, known: Any) -> Any:
     if strategy.startswith("auto") and minimize == "flops" and len(inputs) <= MOST_OPTIMAL:
         return _optimal(inputs, output, sizes, known)
     if strategy == "auto" and minimize == "flops":
         return get_opt_einsum().paths.auto(inputs, output, sizes)
     if strategy.startswith("auto") and len(inputs) <= MOST_DYNAMIC:
-        return _dynamic(minimize)(inputs, output, sizes, None)
+        return get_opt_einsum().paths.DynamicProgramming(minimize=minimize)(inputs, output, sizes, None)
     return _random_greedy(minimize, RANDOM[strategy], inputs, output, sizes)
 
 

@@ -9,8 +9,10 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import opt_einsum
@@ -22,6 +24,7 @@ import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.backends.strategies import STRATEGIES
 from minitorch_backends.kernels.precisions.products import PRECISIONS
+from minitorch_backends.ops.einsum import paths as einsum_paths
 
 CHAIN = "ab,bc,cd,de->ae"
 SHAPES = ((60, 50), (50, 80), (80, 40), (40, 70))
@@ -281,18 +284,46 @@ def test_no_strategy_is_dearer_than_greedy(network, strategy):
     shapes = [tuple(sizes[c] for c in term) for term in terms]
     equation = f"{','.join(terms)}->{output}"
     greedy = mt.einsum_plan(equation, *shapes, strategy="greedy")
-    assert mt.einsum_plan(equation, *shapes, strategy=strategy).flops <= greedy.flops
+    with mock.patch.object(einsum_paths, "MOST_CANDIDATES", 20_000), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*' stopped after")
+        assert mt.einsum_plan(equation, *shapes, strategy=strategy).flops <= greedy.flops
 
 
 RING = ",".join(f"{chr(97 + n)}{chr(97 + (n + 1) % 24)}{chr(97 + (n * 7 + 3) % 24)}" for n in range(24)) + "->"
 
 
 def test_a_search_that_stops_early_says_so(monkeypatch):
-    monkeypatch.setattr(sys.modules["minitorch_backends.ops.einsum.paths"], "MOST_PAIRS", 1000)
+    monkeypatch.setattr(einsum_paths, "MOST_PAIRS", 1000)
     shapes = [(3,) * 3] * 24
     with pytest.warns(UserWarning, match="'optimal' stopped after .* pairs of sets of 24 operands"):
         plan = mt.einsum_plan(RING, *shapes, strategy="optimal")
     assert plan.flops <= mt.einsum_plan(RING, *shapes, strategy="greedy").flops
+
+
+@pytest.mark.parametrize("candidates", [0, 2000])
+@pytest.mark.parametrize("strategy", ["branch-all", "branch-2", "dp", "dynamic-programming"])
+def test_an_exhaustive_search_ends_and_says_so(monkeypatch, strategy, candidates):
+    """Among 14 operands of five labels 'branch-all' would search for hours; at 0 candidates it has no order yet."""
+    monkeypatch.setattr(einsum_paths, "MOST_CANDIDATES", candidates)
+    equation = "abc,bcd,cde,dea,eab,acd,bde,ace,abd,bce,ade,bcd,abe,cde->"
+    with pytest.warns(UserWarning, match=f"'{strategy}' stopped after [0-9,]+ candidates of 14 operands"):
+        plan = mt.einsum_plan(equation, *shapes_of(equation), strategy=strategy)
+    assert plan.flops <= mt.einsum_plan(equation, *shapes_of(equation), strategy="greedy").flops
+
+
+@pytest.mark.parametrize("strategy", ["branch-all", "branch-2", "branch-1", "dp"])
+def test_exhaustive_searches_that_end_by_themselves_are_those_of_opt_einsum(strategy):
+    equation = "ab,bc,cd,de,ea,ac->bd"
+    shapes = shapes_of(equation)
+    path, _ = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize=strategy)
+    given = mt.einsum_plan(equation, *shapes, strategy=[tuple(step) for step in path])
+    greedy = mt.einsum_plan(equation, *shapes, strategy="greedy")
+    assert mt.einsum_plan(equation, *shapes, strategy=strategy).flops == min(given.flops, greedy.flops)
+
+
+def shapes_of(equation):
+    """Shapes with another size for each label."""
+    return [tuple(ord(label) - ord("a") + 2 for label in term) for term in equation.partition("->")[0].split(",")]
 
 
 def test_searches_find_the_same_order_in_every_process():
