@@ -28,7 +28,7 @@ NUMBERS = 1 << 18
 POWERS = tuple(1 << exponent for exponent in range(6, 21))
 SMOOTH = (60, 96, 144, 192, 210, 240, 360, 720, 1000, 3600, 10_000, 46_080, 248_832, 1_000_000)
 PRIMES = (127, 1021, 4099, 65_537)
-"""For which no library has passes."""
+"""Prime lengths, which no library divides into passes."""
 
 QUICK = (64, 1000, 4096, 65_536)
 USUAL = (*POWERS[::2], 60, 1000, 46_080, 1021)

@@ -69,7 +69,7 @@ def _cell(seed: int, task: str, *shape: int, dtype: str) -> speed.Cell:
     wanted = BATCHED[task] if batched else LARGE[task] if shape[-1] >= 512 else None
     return speed.Cell(
         group, f"{task} {'x'.join(map(str, shape))}", contestants, {"mt": "torch"},
-        {} if wanted is None else {"mt": wanted}, facts={"family": log[0].implementation},
+        {} if wanted is None else {"mt": ("torch", wanted)}, facts={"family": log[0].implementation},
     )  # fmt: skip
 
 
@@ -78,7 +78,8 @@ def _refined_solve(seed: int, n: int) -> speed.Cell:
     arrays = _matrices(seed, "solve", n, n, dtype="float32")
     A, B = map(mt.from_numpy, arrays)
     contestants = [Contestant(name, partial(linalg.solve, A, B, precision=name)) for name in REFINED]
-    against, wanted = dict.fromkeys(REFINED, "torch"), REFINED if n >= 2048 else {}
+    against = dict.fromkeys(REFINED, "torch")
+    wanted = {name: ("torch", least) for name, least in REFINED.items()} if n >= 2048 else {}
     group = "A solve by the precision of its factors"
     return speed.Cell(group, f"n = {n}", [*contestants, *_torch("solve", arrays)], against, wanted)
 

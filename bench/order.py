@@ -81,7 +81,7 @@ MOST_MEAN, MOST_CELL = 1.02, 1.10
 """What a change may cost, in geometric mean and in a cell."""
 
 LEAST_GAIN, FLOORS = 1.10, 3
-"""What a way must gain over the next best, and the multiple of a cell's noise from which gains count."""
+"""The least multiple of a way's time that the next best must take, and how many times the noise a gain must be."""
 
 HEAD = f"""# The order of implementations, measured
 
@@ -258,7 +258,7 @@ def gain(cell: Cell) -> float:
 
 
 def worth(guards: dict[str, Guard]) -> str:
-    """For each level and way: whether it is kept, and by CPU its gain and how many cells take it beside others."""
+    """A line for each way of a level: the verdict, then for each CPU the gain and the number of cells it rests on."""
     groups: dict[tuple[str, str], dict[str, list[float]]] = {}
     for name, guard in guards.items():
         for cell in guard["cells"]:

@@ -60,7 +60,7 @@ def by_numpy(name: str, call: Callable[..., Any], *arguments: Any, wakes_threads
 
 
 def by_torch(make: Callable[[Any], Any], name: str = "torch", wakes_threads: bool = True) -> list[Contestant]:
-    """What `make` makes of torch; nothing where it is not installed."""
+    """One contestant, which `make` gets torch for; none where torch is not installed."""
     torch = torch_if_installed()
     return [] if torch is None else [Contestant(name, make(torch), OPENMP_REST if wakes_threads else 0.0)]
 

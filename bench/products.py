@@ -6,11 +6,13 @@ import time
 from functools import partial
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 from matplotlib.figure import Figure
 
 from minitorch_backends.display.figures import MARKS, place_labels
 from minitorch_backends.kernels.gemm import matmul
+from minitorch_backends.kernels.runtime import cpu
 from minitorch_backends.lab.race import Contestant
 
 from . import peers, speed
@@ -75,8 +77,19 @@ def operands(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
     return one(shape.m, shape.k, "A" in shape.transposed), one(shape.k, shape.n, "B" in shape.transposed)
 
 
-WANTED = {"ieee": 1.0, "tf32": 1.0, "bf16": 2.0}
-"""How many times as long torch is to take for squares of 1024 and more: its fp32 product, beside bf16 oneDNN's mode."""
+HALF = "bf16 tensors"
+"""Ours of bfloat16 tensors."""
+
+WANTED: dict[str, dict[str, tuple[str, float]]] = {
+    "amx": {
+        "ieee": ("torch fp32", 1.0), "tf32": ("torch fp32", 2.0), "bf16x3": ("torch fp32", 2.2),
+        "bf16x6": ("torch fp32", 1.3), "bf16": ("torch mkldnn bf16", 2.2), HALF: (f"torch {HALF}", 1.0),
+    },
+    "avx512_bf16": {"ieee": ("torch fp32", 1.0), "bf16": ("torch mkldnn bf16", 1.0), HALF: (f"torch {HALF}", 1.0)},
+    "avx512": {"ieee": ("torch fp32", 1.0), "tf32": ("NumPy fp32", 0.9), "bf16": ("NumPy fp32", 0.9)},
+    "avx2": {"tf32": ("NumPy fp32", 0.85), "bf16": ("NumPy fp32", 0.85)},
+}  # fmt: skip
+"""By CPU capability and precision: a peer, and how many times as long it is to take for squares of 1024 and more."""
 
 
 def _contestants(a: np.ndarray, b: np.ndarray) -> list[Contestant]:
@@ -86,13 +99,15 @@ def _contestants(a: np.ndarray, b: np.ndarray) -> list[Contestant]:
         by_blas = matmul.decide(a, b, precision=precision).candidates[0].name == "blas"
         run = partial(matmul, a, b, precision=precision)
         found.append(Contestant(precision, run, peers.blas_rest() if by_blas else 0.0))
+    half = [each.astype(ml_dtypes.bfloat16) for each in (a, b)]
+    found.append(Contestant(HALF, partial(matmul, *half)))
     return [*found, peers.by_numpy("NumPy fp32", np.matmul, a, b), *peers.torch_products(a, b)]
 
 
 def _cell(shape: Shape) -> speed.Cell:
     has_torch = peers.torch_is_installed()
-    against = dict.fromkeys(PRECISIONS, "torch fp32" if has_torch else "NumPy fp32")
-    wanted = WANTED if has_torch and shape.group == "Squares" and shape.n >= 1024 else {}
+    against = dict.fromkeys(PRECISIONS, "torch fp32" if has_torch else "NumPy fp32") | {HALF: f"torch {HALF}"}
+    wanted = WANTED.get(cpu.capability(), {}) if shape.group == "Squares" and shape.n >= 1024 else {}
     return speed.Cell(shape.group, shape.label, _contestants(*operands(shape)), against, wanted, shape.flops)
 
 
@@ -125,13 +140,14 @@ def summary(result: dict[str, Any]) -> list[str]:
     """What was done, and what it shows, in paragraphs."""
     text = """
         Operands are float32 in memory, and conversions are included. GFLOP/s counts 2 m n k operations, whatever a
-        precision really does. torch's bf16 tensors are converted beforehand, and their result is rounded to bf16 as
+        precision really does. bf16 tensors are converted beforehand, and their result is rounded to bf16 as
         well. `python -m bench.order` has every way to compute each product.
     """
     return [*paragraphs(text), *speed.sentences(result)]
 
 
-PEER_MARKS = {
+OTHER_MARKS = {
+    "bf16 tensors": ("#D55E00", "p"),
     "NumPy fp32": ("#5f5f5f", "P"),
     "torch fp32": ("#6b6b6b", "X"),
     "torch bf16 tensors": ("#6b6b6b", "*"),
@@ -142,7 +158,7 @@ PEER_MARKS = {
 def _draw_tradeoff(figure: Figure, result: dict[str, Any]) -> None:
     axes, row, points = figure.subplots(), _square_row(result), {}
     for name, taken in row["seconds"].items():
-        colour, mark = (MARKS | PEER_MARKS)[name]
+        colour, mark = (MARKS | OTHER_MARKS)[name]
         points[name] = result["errors"][name], 1e-9 * row["operations"] / taken
         axes.plot(*points[name], mark, color=colour, markersize=11, mec="white", mew=0.5)
     axes.set(

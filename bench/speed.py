@@ -30,7 +30,7 @@ class Cell(NamedTuple):
         contestants: ours first.
         against: for names of ours, whom each is compared with; the first of the contestants with the fastest other,
             where nothing is said.
-        wanted: for names of ours, how many times as long the other is to take at the least.
+        wanted: for names of ours, a peer, and how many times as long that is to take at the least.
         operations: of one call; speeds are shown where it is known, else times.
         facts: more columns of the row, by their heading.
     """
@@ -39,13 +39,13 @@ class Cell(NamedTuple):
     name: str
     contestants: Iterable[Contestant]
     against: Mapping[str, str] = {}
-    wanted: Mapping[str, float] = {}
+    wanted: Mapping[str, tuple[str, float]] = {}
     operations: float | None = None
     facts: Mapping[str, str] = {}
 
 
 Jobs = Mapping[str, Callable[[], Cell]]
-"""By a label for the progress, what makes a cell."""
+"""Functions that make a cell each, by the label that the progress shows."""
 
 
 def run(session: Session, title: str, jobs: Jobs) -> dict[str, Any]:
@@ -126,22 +126,27 @@ def means(result: dict[str, Any]) -> dict[tuple[str, str], tuple[float, float, f
 
 
 def sentences(result: dict[str, Any]) -> list[str]:
-    """How times were taken, and which cells are slower than they are wanted."""
-    wanted = [
-        (row, name, least) for row in result["rows"] for name, least in row["wanted"].items() if name in row["ratios"]
-    ]
+    """How times were taken, and which cells are slower than they are wanted, the slowest first."""
     found = [
         "Times are medians of turns in which the libraries follow one another; a call that is not timed begins a turn."
     ]
     if not result["compared_with_torch"]:
         found.append("torch is not installed here; its CPU build is enough to compare with: pip install torch.")
-    if wanted:
-        missed = [
-            f"{row['name']}: {name} {ratio(row['ratios'][name])} of {least:g}"
-            for row, name, least in wanted
-            if row["ratios"][name] < least
-        ]
-        found.append(f"Missed: {'; '.join(missed)}." if missed else "All cells are as fast as they are wanted.")
+    reached = [
+        (row["seconds"][peer] / row["seconds"][name] / least, row["name"], name, peer, least)
+        for row in result["rows"]
+        for name, (peer, least) in row["wanted"].items()
+        if {name, peer} <= row["seconds"].keys()
+    ]
+    missed = sorted(each for each in reached if each[0] < 1)
+    if missed:
+        listed = "; ".join(
+            f"{cell}: {name} {ratio(part * least)} of {ratio(least)} ({peer})"
+            for part, cell, name, peer, least in missed[:12]
+        )
+        found.append(f"Missed by {len(missed)} of {len(reached)}, most by: {listed}.")
+    elif reached:
+        found.append("All cells are as fast as they are wanted.")
     return found
 
 

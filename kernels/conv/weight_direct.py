@@ -66,7 +66,7 @@ class _Plan:
     folded: Folding
     depth: int
     of: tuple[WeightPlan, Plan, Plan]
-    """Of the product, of reading x, and of reading g."""
+    """The plans of the product, of reading x, and of reading g."""
     partitioned: bool
     spaces: tuple[int, ...]
     """Bytes of the lines of x and of g, of both operands of the product, and of a thread's sums; with partitions those

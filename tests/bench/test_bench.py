@@ -167,7 +167,7 @@ def test_parts_that_measure_speed_need_no_torch(results, part):
 
 def test_products_and_sums_have_their_errors(results):
     errors = results["parts"]["products-speed"]["errors"]
-    assert list(errors) == [*PRECISIONS, "NumPy fp32"]
+    assert list(errors) == [*PRECISIONS, "bf16 tensors", "NumPy fp32"]
     assert errors["ieee"] < 1e-6 < 1e-4 < errors["tf32"] < errors["bf16"] < 3e-3
     sums = [row["facts"] for row in results["parts"]["sums"]["rows"]]
     assert all(float(row["error of mt"]) < 4 for row in sums)
@@ -335,12 +335,12 @@ def row_of(name, ratios, wanted):
 def test_speeds_are_averaged_and_what_is_missed_is_named():
     result = {
         "compared_with_torch": True,
-        "rows": [row_of("a", {"mt": 4.0}, {"mt": 2.0}), row_of("b", {"mt": 1.0}, {})],
+        "rows": [row_of("a", {"mt": 4.0}, {"mt": ("torch", 2.0)}), row_of("b", {"mt": 1.0}, {})],
     }
     assert speed.means(result) == {("Products", "mt"): (2.0, 1.0, 4.0)}
     assert speed.sentences(result)[-1] == "All cells are as fast as they are wanted."
-    result["rows"].append(row_of("c", {"mt": 0.5}, {"mt": 1.0}))
-    assert speed.sentences(result)[-1] == "Missed: c: mt 0.50 of 1."
+    result["rows"].append(row_of("c", {"mt": 0.5}, {"mt": ("torch", 4.0)}))
+    assert speed.sentences(result)[-1] == "Missed by 1 of 2, most by: c: mt 2.00 of 4.00 (torch)."
     assert speed.tables(result)[0].rows[2] == ("c", "1.00 s (0.50)", "2.00 s")
     assert speed.plot("x").shows(result)
     assert not speed.plot("x").shows({"rows": [row_of("a", {}, {})]})
