@@ -42,6 +42,9 @@ USUAL = ("digits", "minilm", "smollm2", "shards", "products", "devices", "einsum
 """The parts of a run without --full: studies of the laboratory. Most of the others measure speed beside peers, each
 only where it is installed."""
 
+SPEED = ("products-speed", "einsum-speed", "linalg", "attention", "conv", "sums", "fft", "models", "overhead")
+"""The parts that are cells of `bench.speed`."""
+
 MODULES = {
     "digits": "studies.digits",
     "minilm": "studies.sentences",
@@ -136,10 +139,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit status."""
     command = parser()
     options = command.parse_args(arguments)
+    if options.cells and not (options.only and {*options.only} <= {*SPEED}):
+        command.error(f"argument --cells: needs --only with parts that have cells, {', '.join(SPEED)}")
     _tools(command)
+    from .session import NoCellError
+
     _output_folder(command, options.out)
     start = time.perf_counter()
-    results = _measure(options)
+    try:
+        results = _measure(options)
+    except NoCellError as problem:
+        command.error(f"argument --cells: {problem}")
     results["seconds"] = time.perf_counter() - start
     written = _write(options.out, results)
     parts = ", ".join(f"{name} {seconds:.0f}" for name, seconds in results["seconds_by_part"].items())

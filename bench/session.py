@@ -18,7 +18,7 @@ from minitorch_backends import lab
 from minitorch_backends.backends import Snapshot
 from minitorch_backends.lab.pages import Table
 
-__all__ = ["EXTENTS", "PRECISIONS", "Session"]
+__all__ = ["EXTENTS", "PRECISIONS", "NoCellError", "Session"]
 
 T = TypeVar("T")
 
@@ -30,6 +30,10 @@ PRECISIONS = ("ieee", "tf32", "bf16", "bf16x3", "bf16x6")
 
 WIDTH_IN_FILES = 140
 """Columns of tables that no terminal shows, where rich would take 80 and cut names off."""
+
+
+class NoCellError(Exception):
+    """A part has no cell whose label has the text that was asked for."""
 
 
 class Session:

@@ -16,7 +16,7 @@ from minitorch_backends.lab.race import Contestant, race
 
 from . import peers
 from .presentation import Plot, Table, number, ratio, seconds, show_names
-from .session import Session
+from .session import NoCellError, Session
 
 __all__ = ["Cell", "Jobs", "means", "plot", "run", "sentences", "tables"]
 
@@ -49,8 +49,14 @@ Jobs = Mapping[str, Callable[[], Cell]]
 
 
 def run(session: Session, title: str, jobs: Jobs) -> dict[str, Any]:
-    """Measure cells one by one, those whose label has the text that the run was asked for."""
+    """Measure cells one by one, those whose label has the text that the run was asked for.
+
+    Raises NoCellError where none has it.
+    """
     chosen = {label: make for label, make in jobs.items() if session.cells in label}
+    if not chosen:
+        some = ", ".join(map(repr, [*jobs][:5]))
+        raise NoCellError(f"{session.cells!r} is in no label of {title!r}; expected a part of one of {some} ...")
     rows = []
     before = backends.snapshot()
     try:

@@ -495,7 +495,7 @@ def audit(  # noqa: PLR0913 (one each for what an audit can vary)
         if any(level.by_role for level in levels):
             raise ValueError("audit(): device must be None for formats of operands, whose products it does not predict")
     trials = Trials(model, inputs, metric, levels, gradients, searched, labels, device=at)
-    trials.group([groups] if isinstance(groups, str) else list(groups))
+    trials.group(groups)
     if not trials.is_repeatable():
         raise RuntimeError("audit(): two calls of the model gave different outputs; switch it to evaluation mode")
     rows = rows_of(trials, formats, Runner(trials, executor, store, reuse, progress).run)

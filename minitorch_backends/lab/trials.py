@@ -99,11 +99,14 @@ class Trials:
                 found += layers_of(self.model, log, is_by_role)
         self.parts = {layer: (layer,) for layer in found}
 
-    def group(self, globs: Sequence[str]) -> None:
+    def group(self, globs: str | Sequence[str]) -> None:
         """Try the layers of each outermost module that matches one of the globs as one, under its name.
 
-        Raises ValueError for a glob that matches no module with layers.
+        Raises ValueError for a glob that matches no module with layers, TypeError for what is no text.
         """
+        globs = [globs] if isinstance(globs, str) else globs
+        if not isinstance(globs, Sequence) or not all(isinstance(glob, str) for glob in globs):
+            raise TypeError(f"audit(): groups must be a glob of modules or several, got {globs!r}")
         parts: dict[str, list[str]] = {}
         used = set[str]()
         for layer in self.parts:
@@ -113,8 +116,8 @@ class Trials:
             used.update(glob for way, glob in hits if way == name)
             parts.setdefault(name, []).append(layer)
         if unused := [glob for glob in globs if glob not in used]:
-            names = ", ".join(map(repr, [*self.parts][:8]))
-            raise ValueError(f"audit(): groups must match modules that hold layers ({names}, ...), got {unused[0]!r}")
+            names = ", ".join([*map(repr, [*self.parts][:8]), *["..."] * (len(self.parts) > 8)])
+            raise ValueError(f"audit(): groups must match modules that hold layers ({names}), got {unused[0]!r}")
         self.parts = dict(parts)
 
     @property

@@ -149,10 +149,7 @@ def test_theory_predicts_what_the_note_prints():
     assert theory["relative"] == pytest.approx(told["relative"], rel=0.06)
 
 
-SPEED = ("products-speed", "einsum-speed", "linalg", "attention", "conv", "sums", "fft", "models", "overhead")
-
-
-@pytest.mark.parametrize("part", SPEED)
+@pytest.mark.parametrize("part", command.SPEED)
 def test_parts_that_measure_speed_need_no_torch(results, part):
     """Every cell has times of all its contestants, ours first, and ratios to those that are there."""
     found = results["parts"][part]
@@ -269,6 +266,9 @@ def test_report_stands_by_itself(quick):
         (["--seed", "1.5"], ["'1.5'", "integer of at least 0"]),
         (["--fast"], ["--fast"]),
         (["--quick", "--full"], ["--quick", "--full"]),
+        (["--cells", "3x3"], ["--cells", "needs --only", "conv, sums"]),
+        (["--cells", "3x3", "--only", "digits"], ["--cells", "needs --only", "conv, sums"]),
+        (["--quick", "--cells", "4x4", "--only", "sums"], ["'4x4' is in no label", "contiguous, 1000"]),
     ],
 )
 def test_bad_arguments_give_one_sentence(arguments, named, capsys):

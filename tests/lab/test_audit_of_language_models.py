@@ -114,6 +114,8 @@ def test_groups_of_layers_are_tried_and_set_as_one(model, batches, tmp_path):
         lab.audit(model, batches[0], ("mxfp4", "mxfp8"), **{**options, "groups": ()}, store=tmp_path)
     with pytest.raises(ValueError, match=r"groups must match modules that hold layers \('attention.qkv', .*got 'attn'"):
         lab.audit(model, batches[0], "mxfp4", roles="weight", groups=["attention", "attn"])
+    with pytest.raises(TypeError, match=r"audit\(\): groups must be a glob of modules or several, got 3"):
+        lab.audit(model, batches[0], "mxfp4", roles="weight", groups=3)
 
 
 def test_a_budget_counts_from_the_unchanged_model(model, batches):
