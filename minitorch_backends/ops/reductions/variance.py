@@ -31,21 +31,23 @@ def _centre(input: Tensor, dim: Any) -> Tensor:
     return apart - mean(apart, dim, True)
 
 
+def _over_freedom(times: float, shape: tuple[int, ...], dim: Any, correction: float) -> float:
+    """A multiple of the reciprocal of the degrees of freedom; NaN if there are none."""
+    freedom = count_reduced(shape, axes_of(dim, len(shape))) - correction
+    return times / freedom if freedom > 0 else math.nan
+
+
 def _variance_gradient(g: Tensor, input: Tensor, dim: Any, correction: float) -> Tensor:
     shape = input._array.shape
-    freedom = count_reduced(shape, axes_of(dim, len(shape))) - correction
-    scale = 2 / freedom if freedom > 0 else math.nan
-    return restore_dims(g, shape, dim) * scale * _centre(input, dim)
+    return restore_dims(g, shape, dim) * _over_freedom(2, shape, dim, correction) * _centre(input, dim)
 
 
 def _deviation_gradient(g: Tensor, input: Tensor, out: Tensor, dim: Any, correction: float) -> Tensor:
     """The gradient of a standard deviation: that of the root of the variance, and 0 if all elements are equal."""
     shape = input._array.shape
-    freedom = count_reduced(shape, axes_of(dim, len(shape))) - correction
-    scale = 1 / freedom if freedom > 0 else math.nan
     spread = restore_dims(out != 0, shape, dim)
     directions = _centre(input, dim) / restore_dims(out, shape, dim).where(spread, 1)
-    return restore_dims(g, shape, dim) * scale * directions
+    return restore_dims(g, shape, dim) * _over_freedom(1, shape, dim, correction) * directions
 
 
 def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> np.ndarray:
