@@ -77,8 +77,10 @@ def logits(ids: mt.Tensor, flags: Mapping[str, str]) -> dict[str, np.ndarray]:
 
 def measure(ids: mt.Tensor, flags: Mapping[str, str], exact: dict[str, np.ndarray]) -> dict[str, float]:
     """Perplexity, and beside exact logits the divergence (KL, in nats) and the changed first choices, as an audit's
-    metric "language" has them."""
-    return measures_of("language", logits(ids, flags), exact, ids)
+    metric "language" has them, and their relative error."""
+    found = logits(ids, flags)
+    off = float(np.linalg.norm(found["logits"] - exact["logits"]) / np.linalg.norm(exact["logits"]))
+    return measures_of("language", found, exact, ids) | {"error": off}
 
 
 def _of_layers(ids: mt.Tensor, exact: dict[str, np.ndarray]) -> list[dict[str, Any]]:
@@ -105,7 +107,7 @@ def run(session: Session) -> dict[str, Any]:
         rows = [
             {"on": on, "format": name, **measure(ids, flags, exact)}
             for (on, name), flags in CASES.items()
-            if not session.quick or name in ("ieee", LOWEST)
+            if not session.quick or name in ("ieee", "bf16", LOWEST)
         ]
         layers = _of_layers(few := tokens(1, layer_length), logits(few, {})) if layer_length else []
         prompt = ids[:1, :24]

@@ -57,7 +57,7 @@ def run(session: Session) -> dict[str, Any]:
     """First choices at each place and in each step of decoding, for each case beside one shard."""
     if not session.quick and smollm2.find() is None:
         return {"installed": False}
-    length, count = session.choose(16, 128, 512), session.choose(4, 32, 128)
+    length, count = session.choose(16, 128, 512), session.choose(4, 16, 128)
     with Snapshot(()), mt.no_grad():
         mt.manual_seed(session.seed)
         model = smollm2.Model(TINY).eval() if session.quick else smollm2.load()

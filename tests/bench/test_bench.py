@@ -131,6 +131,14 @@ def test_the_first_screen_tells_what_precisions_do_to_answers():
     assert answers.summary(answers.effects({"minilm": {"installed": False}})) == []
 
 
+def test_the_first_screen_has_every_model_that_ran(results):
+    """From the rows of the parts themselves, at each precision below ieee that they have."""
+    models = {each["model"] for each in results["overview"] if each["precision"] == "bf16" and each["error"] > 0}
+    installed = {"sentence encoder MiniLM": minilm.find(), "language model SmolLM2": smollm2.find()}
+    found = {name for name, path in installed.items() if path is not None}
+    assert models == {"perceptron on digits", "convolutional network on digits", *found}
+
+
 def test_products_have_the_error_that_theory_predicts(results):
     rows = results["parts"]["products"]["rows"]
     assert [row["n"] for row in rows] == [128] * 5 + [256] * 5
