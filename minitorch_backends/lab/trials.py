@@ -102,7 +102,7 @@ class Trials:
     def group(self, globs: str | Sequence[str]) -> None:
         """Try the layers of each outermost module that matches one of the globs as one, under its name.
 
-        Raises ValueError for a glob that matches no module with layers, TypeError for what is no text.
+        Raises ValueError for a glob that matches no module with layers, TypeError for anything but text.
         """
         globs = [globs] if isinstance(globs, str) else globs
         if not isinstance(globs, Sequence) or not all(isinstance(glob, str) for glob in globs):

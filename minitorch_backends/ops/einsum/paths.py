@@ -229,16 +229,16 @@ class _SearchEndedError(Exception):
     """A search has weighed as many candidates as it may."""
 
 
-def _counted(function: Callable[..., Any], most: int) -> Callable[..., Any]:
+def _limit(function: Callable[..., Any], most: int) -> Callable[..., Any]:
     """The function, which raises _SearchEndedError after so many calls."""
     left = itertools.repeat(False, most)
 
-    def counted(*args: Any) -> Any:
+    def count(*args: Any) -> Any:
         if next(left, True):
             raise _SearchEndedError
         return function(*args)
 
-    return counted
+    return count
 
 
 def _exhaustive(minimize: str, strategy: str, inputs: Any, output: Any, sizes: Any, known: Any) -> Any:
@@ -247,9 +247,9 @@ def _exhaustive(minimize: str, strategy: str, inputs: Any, output: Any, sizes: A
     package, most = get_opt_einsum().paths, MOST_CANDIDATES * (5 if strategy in DYNAMIC else 1)
     if strategy in DYNAMIC:
         compare, _ = package._parse_minimize(minimize)
-        search = package.DynamicProgramming(minimize=_counted(compare, most))
+        search = package.DynamicProgramming(minimize=_limit(compare, most))
     else:
-        search = package.BranchBound(nbranch=BRANCHES[strategy], cost_fn=_counted(package.cost_memory_removed, most))
+        search = package.BranchBound(nbranch=BRANCHES[strategy], cost_fn=_limit(package.cost_memory_removed, most))
     try:
         return search(inputs, output, sizes, None)
     except _SearchEndedError:
