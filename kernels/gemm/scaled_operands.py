@@ -49,16 +49,24 @@ ALONG = {
 
 
 def _operands(kernel: str, arrays: tuple, precision: str, rounding: str | None, groups: int) -> list[Scaled]:
-    """The operands of a call, scaled and rounded; `groups` are those of a convolution."""
+    """The operands of a call, scaled and rounded; `groups` are those of a convolution, whose `Kept` weight stores the
+    result, in one of the same type, among its forms."""
     found = []
-    for x, where in zip(arrays, ALONG.get(kernel, ()), strict=False):
-        x = getattr(x, "array", x)
+    for each, where in zip(arrays, ALONG.get(kernel, ()), strict=False):
+        forms = None if rounding == "stochastic" else getattr(each, "forms", None)
+        key = precision, groups
+        if forms is not None and key in forms:
+            found.append(forms[key])
+            continue
+        x = getattr(each, "array", each)
         lines = x.reshape(*x.shape[: where.axis], math.prod(x.shape[where.axis :])) if where.places else x
         done = scale_operand(lines, precision, where.axis, groups if where.in_groups else 1, rounding)
         if lines is not x:
             values = np.empty_like(x)
             values[...] = done.values.reshape(x.shape)
             done = done._replace(values=values)
+        if forms is not None:
+            done = forms[key] = done._replace(values=type(each)(done.values))
         found.append(done)
     return found
 

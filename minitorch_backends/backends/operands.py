@@ -68,6 +68,11 @@ class Operands(NamedTuple):
     def is_pair(self) -> bool:
         return self.left is not None and self.right is not None
 
+    def draws(self, side: int) -> bool:
+        """Whether an operand's rounding is random, so that each call rounds anew."""
+        name = (self.left, self.right)[side]
+        return name is not None and "stochastic" in (self.rounding, find_format(name).rounding)
+
 
 def by_formats(precision: Any) -> bool:
     """Whether a precision is roles, or a pair of formats."""

@@ -27,7 +27,7 @@ class Forms:
         """A form, made if it is missing."""
         found = self._found.get(key)
         if found is None:
-            for oldest in list(self._found)[: len(self._found) + 1 - _MOST_FORMS]:
+            for oldest in list(self._found)[: max(0, len(self._found) + 1 - _MOST_FORMS)]:
                 self._found.pop(oldest, None)
             found = self._found[key] = make()
         return found

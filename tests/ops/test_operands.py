@@ -14,6 +14,8 @@ from minitorch_backends.backends.profiles import PROFILES
 from minitorch_backends.kernels import matrix_units
 from minitorch_backends.kernels.precisions import FORMATS, ggml
 from minitorch_backends.kernels.precisions.rounding import round_operand
+from minitorch_backends.ops.conv import convolution
+from minitorch_backends.ops.matmul.by_role import round_for_kernel
 from minitorch_backends.tensor.registry import registry
 
 F = mt.nn.functional
@@ -152,7 +154,7 @@ def test_a_call_names_both_sides() -> None:
     assert_near(one_sided, x.astype(float) @ round_by_hand(y, "mxfp4", 0))
 
 
-def convolution(x: np.ndarray, weight: np.ndarray, groups: int = 1) -> Any:
+def convolve(x: np.ndarray, weight: np.ndarray, groups: int = 1) -> Any:
     return F.conv2d(mt.tensor(x.astype(float)), mt.tensor(weight.astype(float)), padding=1, groups=groups)
 
 
@@ -162,9 +164,7 @@ def test_convolutions() -> None:
         out = F.conv2d(x, weight, padding=1)
         out.backward(g)
     plain = [each.detach().numpy() for each in (x, weight, g)]
-    assert_near(
-        out, convolution(round_by_hand(plain[0], "mxfp8-rceil", 1), round_by_hand(plain[1], "mxfp4", 1)).numpy()
-    )
+    assert_near(out, convolve(round_by_hand(plain[0], "mxfp8-rceil", 1), round_by_hand(plain[1], "mxfp4", 1)).numpy())
     places = [each.reshape(*each.shape[:2], -1) for each in (plain[0], plain[2])]
     left, right = (round_by_hand(each, name).reshape(*each.shape[:2], 5, 6) for each, name in zip(
         places, ("mxfp8-rceil", "mxfp8-e5m2"), strict=True
@@ -178,12 +178,40 @@ def test_convolutions() -> None:
     assert_near(weight.grad, exact[1].grad.numpy())
 
 
+def test_roles_hold_in_functions_that_compute_half_types_in_float32() -> None:
+    x, images, bias = mt.randn(6, 2, 64).bfloat16(), mt.randn(2, 64, 5).bfloat16(), mt.zeros(16, dtype=mt.bfloat16)
+    bilinear, attention = mt.nn.Bilinear(64, 64, 8).bfloat16(), mt.nn.MultiheadAttention(64, 2).bfloat16()
+    kernel = mt.randn(64, 16, 3).bfloat16()
+    calls: list[tuple[tuple[str, ...], Callable[..., Any]]] = [
+        (("weight",), lambda: bilinear(x, x)),
+        (("weight",), lambda: F.conv_transpose1d(images, kernel, bias)),
+        *(
+            (roles, lambda: attention(x, x, x)[0])
+            for roles in (("key",), ("value",), ("query", "key"), ("probability",))
+        ),
+    ]
+    for roles, call in calls:
+        plain = call()
+        with backends.operands.flags(**dict.fromkeys(roles, "mxfp4")):
+            assert 1e-3 < (call() - plain).abs().max() < 10, roles
+    with backends.operands.flags(key="mxfp4", value="q4_0"):
+        both = [attention(x, x, x, need_weights=each)[0] for each in (True, False)]
+        np.testing.assert_allclose(*(each.detach().float().numpy() for each in both), atol=0.01)
+
+
+def test_a_convolution_of_another_dtype_says_that_formats_change_nothing() -> None:
+    x, weight = mt.randn(1, 4, 5, dtype=mt.float64), mt.randn(4, 4, 3, dtype=mt.float64)
+    with backends.operands.flags(weight="mxfp4"), explain.record() as log:
+        F.conv1d(x, weight)
+    assert "operands.weight = 'mxfp4' changes nothing in a product of float64" in log[0].decided_by
+
+
 def test_scales_of_a_convolutions_rows_are_of_output_channels() -> None:
     x, weight = mt.randn(1, 6, 4, 4), mt.randn(8, 3, 3, 3)
     with backends.operands.flags(weight="int8-row"):
         out = F.conv2d(x, weight, padding=1, groups=2)
     stored = round_by_hand(weight.reshape(8, -1).numpy(), "int8-row").reshape(weight.shape)
-    assert_near(out, convolution(x.numpy(), stored, 2).numpy())
+    assert_near(out, convolve(x.numpy(), stored, 2).numpy())
 
 
 def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, of_weights: str | None = None) -> np.ndarray:
@@ -269,6 +297,70 @@ def test_inference_rounds_a_weight_once_and_sees_writes() -> None:
                 layer.weight.mul_(2)
                 assert (layer(x).numpy() != expected).any()
                 np.testing.assert_array_equal(layer(x).numpy(), F.linear(x, layer.weight, layer.bias).numpy())
+
+
+LAYERS_OF_IMAGES: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "rows": (lambda: mt.nn.Conv1d(64, 32, 1), (2, 64, 9)),
+    "images": (lambda: mt.nn.Conv2d(64, 32, 3, padding=1), (2, 64, 8, 8)),
+    "groups": (lambda: mt.nn.Conv2d(64, 32, 3, groups=2, bias=False), (2, 64, 8, 8)),
+    "depthwise": (lambda: mt.nn.Conv2d(32, 32, 3, padding=1, groups=32), (2, 32, 8, 8)),
+    "volumes": (lambda: mt.nn.Conv3d(32, 16, 3), (1, 32, 4, 5, 6)),
+    "transposed": (lambda: mt.nn.ConvTranspose2d(64, 32, 3, stride=2), (2, 64, 8, 8)),
+    "transposed groups": (lambda: mt.nn.ConvTranspose1d(64, 32, 3, groups=2, bias=False), (2, 64, 8)),
+    "fused": (lambda: mt.nn.utils.fuse(mt.nn.Sequential(mt.nn.Conv2d(64, 32, 3), mt.nn.ReLU())), (2, 64, 8, 8)),
+}
+FORMATS_OF_IMAGES: list[dict[str, str]] = [
+    {"weight": "mxfp4"},
+    {"weight": "int8-row"},
+    {"activation": "mxfp8"},
+    {"weight": "bf16", "activation": "mxfp8"},
+    {"weight": "mxfp4", "activation": "e4m3-row"},
+    {"weight": "e4m3", "activation": "e4m3"},
+]
+
+
+@pytest.mark.parametrize("dtype", [mt.float32, mt.bfloat16, mt.float16], ids=str)
+@pytest.mark.parametrize("name", LAYERS_OF_IMAGES)
+def test_inference_rounds_a_convolutions_weight_once_and_sees_writes(name: str, dtype: Any) -> None:
+    make, shape = LAYERS_OF_IMAGES[name]
+    layer, x = make().to(dtype), mt.randn(*shape).to(dtype)
+    optimizer = mt.optim.SGD(layer.parameters(), lr=0.1)
+    for names in FORMATS_OF_IMAGES:
+        with backends.operands.flags(**names):
+            for change in (lambda: layer(x).sum().backward(), optimizer.step, lambda: None):
+                change()
+                expected = layer(x).detach()
+                with mt.no_grad():
+                    assert mt.equal(layer(x), expected), names
+                    assert mt.equal(layer(x[:1]), layer(x[:1])), names
+    other = layer.double()
+    with backends.operands.flags(weight="mxfp4"), mt.no_grad():
+        assert mt.equal(other(x.double()), other(x.double()))
+        assert other(x.double()).dtype is mt.float64
+
+
+def test_a_convolutions_weight_is_rounded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounded: list[tuple[str, int]] = []
+
+    def count(kernel: str, x: np.ndarray, name: str, side: int, *rest: Any) -> Any:
+        rounded.append((name, side))
+        return round_for_kernel(kernel, x, name, side, *rest)
+
+    monkeypatch.setattr(convolution, "round_for_kernel", count)
+    layer, x = mt.nn.Conv2d(64, 32, 3), mt.randn(2, 64, 8, 8)
+    with backends.operands.flags(weight="mxfp4", activation="mxfp8"), mt.no_grad():
+        for _ in range(3):
+            layer(x)
+        assert rounded.count(("mxfp4", 1)) == 1
+        layer.weight.mul_(2)
+        layer(x)
+        with backends.operands.flags(weight="mxfp8"):
+            layer(x)
+        layer(x)
+        assert [each for each in rounded if each[1]] == [("mxfp4", 1), ("mxfp4", 1), ("mxfp8", 1)]
+        with backends.flags(scaled_rounding="stochastic"):
+            assert not mt.equal(layer(x), layer(x))
+    assert rounded.count(("mxfp8", 0)) == len(rounded) - 5
 
 
 def test_einsum_of_three_operands() -> None:

@@ -19,7 +19,8 @@ BY_ROLE = (Roles("query", "key"), Roles("probability", "value"))
 """The roles of both products, in place of a precision."""
 
 
-def _by_role(product: int) -> Roles:
+def product_roles(product: int) -> Roles:
+    """The roles of the operands of scores (0) or of results (1)."""
     return BY_ROLE[product]._replace(forward=recorded_state())
 
 
@@ -58,7 +59,7 @@ def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> t
 def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, causal: bool, precision: Any) -> Tensor:
     """softmax(scale * query @ key.mT + mask), with rows of zeros where no key is visible. All have groups."""
     if precision is BY_ROLE:
-        scores = matmul(query, key.mT, precision=_by_role(0)) * scale
+        scores = matmul(query, key.mT, precision=product_roles(0)) * scale
     else:
         root = math.sqrt(abs(scale))
         scores = matmul(query * math.copysign(root, scale), (key * root).mT, precision=precision)
@@ -102,7 +103,7 @@ def attention_of_ops(
     query, key, value, mask = _widen(query, key, value, mask)
     query, key, value, mask = _groups(query, key, value, mask)
     weights = dropout(_weights(query, key, mask, scale, causal, precision), dropout_p)
-    out = matmul(weights, value, precision=_by_role(1) if precision is BY_ROLE else precision).to(dtype)
+    out = matmul(weights, value, precision=product_roles(1) if precision is BY_ROLE else precision).to(dtype)
     return out if out.ndim == len(shape) + 2 or not shape else out.reshape(*shape, *out.shape[-2:])
 
 

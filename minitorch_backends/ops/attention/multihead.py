@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ...autograd.half_types import product_precision, widen
+from ...backends import precision_policy
 from ...dispatch.op import composite
 from ...flags import current
 from ...tensor.tensor import Tensor, adopt
@@ -15,7 +16,7 @@ from ..functional import functional
 from ..matmul.linear import linear
 from ..matmul.matmul import times
 from ..views.join import cat
-from .composed import masked_softmax
+from .composed import apply_roles, masked_softmax, product_roles
 from .scaled_dot_product import scaled_dot_product_attention
 
 
@@ -189,10 +190,12 @@ def _mask(q: Tensor, k: Tensor, mask: Tensor | None, padding: Tensor | None) -> 
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropped: float) -> tuple[Tensor, Tensor]:
-    """The weights after dropout, and the result, by the plain way; half types are rounded at the end."""
-    dtype, precision = q.dtype, product_precision(q)
-    q, k, v = widen([q, k, v])
-    scores = times(q * (1 / math.sqrt(q.shape[-1])), k.mT, precision)
-    weights = scores.softmax(-1) if mask is None else masked_softmax(scores + mask)
-    weights = dropout(weights, dropped)
-    return weights.to(dtype), times(weights, v, precision).to(dtype)
+    """The weights after dropout, and the result, by products; half types are rounded at the end."""
+    dtype, precision, composed = q.dtype, product_precision(q), False
+    if precision_policy.by_role:
+        k, v, composed = apply_roles(q, k, v)
+    q, k, v, mask = widen([q, k, v, mask])
+    of_scores, of_values = (product_roles(0), product_roles(1)) if composed else (precision, precision)
+    scores = times(q * (1 / math.sqrt(q.shape[-1])), k.mT, of_scores)
+    weights = dropout(scores.softmax(-1) if mask is None else masked_softmax(scores + mask), dropped)
+    return weights.to(dtype), times(weights, v, of_values).to(dtype)

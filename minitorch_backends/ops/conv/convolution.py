@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backends.operands import Roles, by_formats
+from ...backends.operands import Operands
 from ...backends.precision_policy import resolve
 from ...backends.profiles import STACKS
 from ...dispatch.op import Array, op
 from ...flags import State, per_state
-from ...kernels.conv import KERNELS, benchmark_cache, conv, conv_input_gradient, conv_weight_gradient
+from ...kernels.conv import KERNELS, Kept, benchmark_cache, conv, conv_input_gradient, conv_weight_gradient
 from ...kernels.conv.shapes import empty_output, is_channels_last, output_size, require
 from ...kernels.conv.shapes import steps as steps_of
 from ...kernels.fft.contract import DEFAULT_PLANS
@@ -20,6 +20,7 @@ from ...kernels.precisions.rounding import Rounded
 from ...kernels.registry import Kernel, planning
 from ...tensor.tensor import Tensor
 from ..matmul.by_role import length_along, multiply_rounded, round_for_kernel, to_dtype, with_remainders
+from ..packed import Forms
 
 # Transposed convolutions whose stride is beyond the reach of the kernel: what one value makes meets nothing that
 # another makes. They are computed at a stride as far as the kernel reaches, and the blocks are put where they belong:
@@ -108,13 +109,14 @@ class Steering(NamedTuple):
     """The number of algorithms to time on a first call, 0 for all; None disables timing."""
 
 
-def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **keywords: Any) -> np.ndarray:
-    """Run one of the three kernels at the precision of the call, by the algorithm that the flags select."""
+def run(kernel: Kernel, *arrays: Any, precision: Any = None, forms: Forms | None = None, **keywords: Any) -> np.ndarray:
+    """Run one of the three kernels at the precision of the call, by the algorithm that the flags select; the rounded
+    weight of a layer is cached in its `forms`."""
     if not arrays[0].shape[0]:
         return _of_no_images(kernel, *arrays, **keywords)
-    if by_formats(precision):
-        return _run_by_role(kernel, arrays, precision, keywords)
     steering, call = _steering(), resolve("conv", arrays[0].dtype, precision)
+    if "operands" in call.keywords:
+        return _run_by_role(kernel, arrays, call.keywords["operands"], keywords, forms)
     keywords |= {**steering.keywords, **call.keywords}
     decided_by = call.decided_by
     prefer: str | None = None
@@ -129,20 +131,24 @@ def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **key
     return kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
 
 
-def _run_by_role(kernel: Kernel, arrays: tuple, precision: Any, keywords: dict[str, Any]) -> np.ndarray:
-    """The same with operands in the formats of their roles; the bias is added to their sums."""
-    operands = resolve("conv", arrays[0].dtype, precision).keywords.get("operands")
-    if operands is None:
-        return run(kernel, *arrays, precision=precision.otherwise if type(precision) is Roles else None, **keywords)
+def _run_by_role(
+    kernel: Kernel, arrays: tuple, operands: Operands, keywords: dict[str, Any], forms: Forms | None
+) -> np.ndarray:
+    """The same with operands in formats; the bias is added to their sums."""
     relu = keywords.pop("relu", False)
     along, groups = "conv" if operands.stored_across else kernel.name, keywords["groups"]
-    shapes = [getattr(each, "array", each).shape for each in arrays[:2]]
-    operands = with_remainders(operands, [length_along(along, *each, groups) for each in enumerate(shapes)])
+    lengths = [length_along(along, side, each.shape, groups) for side, each in enumerate(arrays[:2])]
+    operands, stored = with_remainders(operands, lengths), (operands.right or "", along, groups)
+    kept = None if operands.draws(1) else forms
 
-    def round_side(x: Any, name: str, side: int) -> Rounded:
-        return round_for_kernel(along, getattr(x, "array", x), name, side, groups, operands)
+    def round_side(x: np.ndarray, name: str, side: int) -> Rounded:
+        if side == 0 or kept is None:
+            return round_for_kernel(along, x, name, side, groups, operands)
+        return kept.get(stored, lambda: round_for_kernel(along, x, name, side, groups, operands))
 
-    def multiply(a: np.ndarray, b: np.ndarray, at: Any) -> np.ndarray:
+    def multiply(a: np.ndarray, b: Any, at: Any) -> np.ndarray:
+        if kept is not None:
+            b = kept.get((*stored, b.dtype, str(at)), lambda: Kept(b))
         return run(kernel, a, b, precision=at, **keywords)
 
     out = multiply_rounded("conv", operands, arrays[:2], round_side, multiply, wide=len(arrays) > 2)

@@ -7,6 +7,8 @@ from operator import index
 from typing import Any
 
 from ...autograd.half_types import widen
+from ...backends import precision_policy
+from ...backends.operands import LAYER_ROLES, act_on
 from ...dispatch.op import composite
 from ...kernels.arrays.elementwise import is_half
 from ...kernels.conv.shapes import Steps, output_size, steps, transposed_size
@@ -176,7 +178,8 @@ def _convolve_transposed(
         )
     addressable((*input._array.shape[:1], *weight._array.shape[1:2], *size))
     dtype = input.dtype
-    if bias is not None and is_half(input._array.dtype):  # in float32, where they are exact, to round after the bias
+    by_role = precision is None and precision_policy.by_role and act_on(LAYER_ROLES)
+    if bias is not None and is_half(input._array.dtype) and not by_role:  # products are exact; round after the bias
         precision = "bf16" if dtype is bfloat16 else "ieee"
         input, weight, bias = widen((input, weight, bias))
     result = _scatter(input, weight, size, stride, padding, dilation, groups, more, precision)

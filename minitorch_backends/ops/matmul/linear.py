@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import product_precision, rounding_once
+from ...autograd.views import is_parameter
 from ...backends import precision_policy
-from ...backends.operands import Operands, Roles, formats_of, swap
+from ...backends.operands import LAYER_ROLES, Operands, Roles, act_on, formats_of, swap
 from ...backends.precision_policy import Call
 from ...dispatch.op import Array, composite, op
 from ...kernels.arrays.elementwise import is_half
 from ...kernels.gemm import Kept, gains_by_keeping
 from ...kernels.gemm import linear as kernel
-from ...kernels.precisions import find_format
 from ...kernels.precisions.float8 import is_float8
 from ...kernels.precisions.rounding import Rounded
 from ...kernels.registry import ArraySpec
@@ -152,7 +152,7 @@ def _linear_by_role(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, operands
         return affine.op.forward(x, w, b, precision=Roles("activation", "weight"))
     fused, of_weight = None if operands.is_pair else b, operands.right or ""
     operands = with_remainders(operands, (w.shape[1], w.shape[1]))
-    is_random = bool(of_weight) and "stochastic" in (operands.rounding, find_format(of_weight).rounding)
+    is_random = operands.draws(1)
 
     def round_side(array: np.ndarray, name: str, side: int) -> Rounded:
         if side == 0 or is_random:
@@ -187,10 +187,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): expected inputs (..., in1) and (..., in2), a weight (out, in1, in2) and a bias (out), "
             f"got {first}, {second}, {sizes} and {None if bias is None else list(bias.shape)}"
         )
-    return _sums(input1, input2, weight, bias, product_precision(input1))
+    if precision_policy.by_role and act_on(LAYER_ROLES) and is_parameter(weight):
+        return _sums(input1, input2, weight, bias, None)  # a copy in float32 would not be the parameter
+    return rounding_once(_sums)(input1, input2, weight, bias, product_precision(input1))
 
 
-@rounding_once
 def _sums(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None, precision: str | None) -> Tensor:
     result = einsum("...i,oij,...j->...o", input1, weight, input2, precision=precision)
     return result if bias is None else result + bias

@@ -84,7 +84,7 @@ def is_plain(g: Tensor, factor: Tensor) -> bool:
     return plain and dtype.kind == "f" and not instrumentation.is_observed()
 
 
-def times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
+def times(a: Tensor, b: Tensor, precision: Any) -> Tensor:
     """The product at a given precision, or at that of the flags; a call without keywords takes half the time."""
     return matmul(a, b) if precision is None else matmul(a, b, precision=precision)
 
