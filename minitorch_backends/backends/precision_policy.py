@@ -130,16 +130,19 @@ def resolve(
     """
     if by_formats(precision):
         operands = formats_of(precision, dtype.name)  # type: ignore[arg-type]
-        call = _without_roles(kind, dtype, precision.otherwise if type(precision) is Roles else None)
+        call = without_roles(kind, dtype, precision.otherwise if type(precision) is Roles else None)
         if operands is None:
             return _note_idle(call, dtype.name, precision) if by_role and type(precision) is Roles else call
         names = Choice(" x ".join(name or call.choice.precision for name in operands[:2]), operands.decided_by)
+        if not operands.is_pair and dtype in _REAL:  # the other operand obeys flags of the product
+            names = names._replace(decided_by=f"{operands.decided_by}; {call.decided_by}")
         return Call(names, {"operands": operands}, operands.decided_by)
-    call = _without_roles(kind, dtype, precision)
+    call = without_roles(kind, dtype, precision)
     return _note_idle(call, dtype.name, None) if by_role and precision is None and kind == "matmul" else call
 
 
-def _without_roles(kind: str, dtype: np.dtype, precision: Any) -> Call:
+def without_roles(kind: str, dtype: np.dtype, precision: Any) -> Call:
+    """`resolve` without formats of operands, and without a remark on those that change nothing."""
     if type(precision) is GradientPrecisions:
         precision = precision.input
     if type(precision) is not Recorded:

@@ -26,6 +26,7 @@ import numpy as np
 from ..kernels.precisions.ggml import BLOCKS, dequantize
 from ..ops.names import from_numpy
 from ..tensor.dtypes import bfloat16
+from ..tensor.size import is_addressable
 from ..tensor.tensor import Tensor
 
 __all__ = ["GGUF", "Tokenizer", "load"]
@@ -109,6 +110,8 @@ class _Tensors(Mapping[str, Tensor]):
         if place.kind in _PLAIN:
             return from_numpy(raw.view(_PLAIN[place.kind]).reshape(place.shape).copy())
         block = _BLOCK_NAMES[place.kind]
+        if not place.size:
+            return from_numpy(np.empty(place.shape, np.float32))
         rows = raw.reshape(*place.shape[:-1], -1)
         return from_numpy(np.ascontiguousarray(dequantize(rows, block)))
 
@@ -214,9 +217,10 @@ def _locate(header: _Header, base: int, infos: Sequence[tuple]) -> Iterator[tupl
         if (shape[-1] if shape else 1) % length:
             raise header.fail(f"tensor {_short(name)} has whole blocks of {length}", f"shape {list(shape)}")
         used = math.prod(shape) // length * size
-        if base + offset + used > len(header.memory):
+        if base + offset + used > len(header.memory) or not is_addressable(shape):
             raise header.fail(
-                f"tensor {_short(name)} lies inside of its {len(header.memory)} bytes", f"{used} at {offset}"
+                f"tensor {_short(name)} lies inside of its {len(header.memory)} bytes",
+                f"shape {list(shape)} at {offset}",
             )
         yield name, _Place(kind, shape, base + offset, used)
 

@@ -24,6 +24,7 @@ from ..ops.creation.from_data import refuse_device
 from ..ops.names import from_numpy
 from ..tensor import dtypes
 from ..tensor.dtypes import DType, float4_e2m1fn_x2
+from ..tensor.size import is_addressable
 from ..tensor.tensor import Tensor, kind_of
 from .scaled_checkpoints import Stored, Weights
 
@@ -72,8 +73,11 @@ class _File:
             start = 8 + int.from_bytes(file.read(8), "little")
         for name, found in slices.items():
             code, shape = found.get_dtype(), tuple(found.get_shape())
+            where = f"{function}(): {name!r} in {os.fspath(self.path)!r} must have"
             if code not in _DTYPES:
-                raise ValueError(f"{function}(): {name!r} must have one of the types {', '.join(_DTYPES)}, got {code}")
+                raise ValueError(f"{where} one of the types {', '.join(_DTYPES)}, got {code}")
+            if not is_addressable(shape):
+                raise ValueError(f"{where} a shape that fits into memory, got {list(shape)}")
             dtype = _DTYPES[code]
             if dtype is float4_e2m1fn_x2:  # two numbers a byte
                 shape = (*shape[:-1], shape[-1] // 2)

@@ -90,10 +90,10 @@ def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = ker
     if (operands := keywords.pop("operands", None)) is not None:
         axis = 1 if of is kernel or operands.stored_across else 0
         if not operands.is_pair:
-            arrays, keywords = _with_stored(arrays, operands, axis), {**resolve("recurrence", dtype).keywords}
+            arrays, keywords = _with_stored(cell, arrays, operands, axis), {**resolve("recurrence", dtype).keywords}
         else:
             for name in operands[:2]:  # the states have the weight's K
-                refuse_unfit_format(str(name), arrays[1].shape, axis, operands)
+                refuse_unfit_format(cell, str(name), arrays[1].shape, axis, operands)
             keywords["operands"] = operands.left, operands.right, operands.rounding
     wide = arrays if dtype.itemsize > 2 else [cast_unchecked(each, _FLOAT32) for each in arrays]
     decided_by = call.decided_by
@@ -103,14 +103,14 @@ def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = ker
     return found if dtype.itemsize > 2 else tuple([cast_unchecked(each, dtype) for each in found])
 
 
-def _with_stored(arrays: tuple[np.ndarray, ...], operands: Operands, axis: int) -> tuple[np.ndarray, ...]:
+def _with_stored(cell: str, arrays: tuple[np.ndarray, ...], operands: Operands, axis: int) -> tuple[np.ndarray, ...]:
     """The arrays of a call with the weight in its format. Raises RuntimeError for a format of the states alone."""
     if operands.right is None:
         raise RuntimeError(
             f"{operands.decided_by} rounds the states between steps, which needs a format of weights too; set "
             "backends.operands.weight, for example to 'bf16'"
         )
-    stored = round_along(arrays[1], operands.right, axis, operands).values
+    stored = round_along(cell, arrays[1], operands.right, axis, operands).values
     return arrays[0], to_dtype(stored, arrays[1].dtype), *arrays[2:]
 
 

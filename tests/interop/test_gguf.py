@@ -107,6 +107,8 @@ def test_tensors_and_values_are_those_that_were_written(tmp_path: Path) -> None:
         ("lies inside of its", lambda: file_of({}, {"x": (0, (400,), b"\0" * 16)})),
         ("lies inside of its", lambda: file_of({}, {"x": (0, (4,), b"\0" * 16)}, offset=1 << 62)),
         ("lies inside of its", lambda: file_of({}, {"x": (0, (1 << 40, 1 << 40), b"\0" * 16)})),
+        ("lies inside of its", lambda: file_of({}, {"x": (2, (0, 1 << 62), b"")})),
+        ("lies inside of its", lambda: file_of({}, {"x": (0, (0, 1 << 31, 1 << 31), b"")})),
         ("have one of the types F32", lambda: file_of({}, {"x": (99, (4,), b"\0" * 16)})),
         ("whole blocks of 32, got shape [2, 16]", lambda: file_of({}, {"x": (2, (2, 16), b"\0" * 36)})),
     ],
@@ -124,6 +126,13 @@ def test_any_end_of_a_file_is_refused(tmp_path: Path) -> None:
     for size in range(len(content) - 32):
         with pytest.raises(ValueError, match=r"^load\(\): "):
             gguf.load(write(tmp_path, content[:size]))
+
+
+def test_empty_tensors_are_read(tmp_path: Path) -> None:
+    for kind in (0, 2):
+        for shape in ((0, 32), (2, 0), (3, 0, 64)):
+            found = gguf.load(write(tmp_path, file_of({}, {"x": (kind, shape, b"")}))).tensors["x"]
+            assert (tuple(found.shape), found.dtype) == (shape, mt.float32)
 
 
 def test_keys_are_unique(tmp_path: Path) -> None:

@@ -124,8 +124,9 @@ def test_what_cannot_be_written(path):
         header({"x": entry()}, bytes(9)), header({"x": entry(shape=(2**32, 2**32, 2**32))}, bytes(8)),
         header({"x": entry(offsets=(8, 0))}, bytes(8)), header({}, __metadata__={"a": 1}),
         header({"x": entry("F6_E2M3", (32,), (0, 24))}, bytes(24)),
+        header({"x": entry(shape=(0, 2**62), offsets=(0, 0))}),
     ],
-    ids=range(17),
+    ids=range(18),
 )  # fmt: skip
 def test_files_that_lie(path, data):
     path.write_bytes(data)

@@ -1,5 +1,6 @@
 """Formats of operands by role, in every product, forward and backward, against rounding by hand in front of float64."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -570,6 +571,63 @@ def padded_by_hand(x: Any, weight: Any, compute: Callable[..., Any], format: str
     axes = (1, 0 if name.endswith("gradient") else 1) if conv else (-1, -1)
     with mt.no_grad():
         return compute(round_padded(x, axes[0]), round_padded(weight, axes[1])).numpy()
+
+
+SENTENCE = (
+    r"operands\.{role} = '{format}'.*: "
+    r"(format '{format}' does not fit {op}, for its (block|Hadamard transform) of \d+ does not divide K = \d+ of the "
+    r"operand of shape \[.*\]; choose another format"
+    r"|profile = '\w+' has no matrix unit for (products|convolutions) at \w+, whose formats are [^;]*; allow another "
+    r"precision, or set backends.profile to None)"
+)
+
+
+def is_refused(compute: Callable[[], Any], op: str, names: dict[str, str], **flags: Any) -> bool:
+    """Whether a product under these formats is refused, by one sentence that names flag, format, op, shape and remedy;
+    another has a finite result."""
+    error = ""
+    try:
+        with backends.flags(**flags), backends.operands.flags(**names):
+            out = compute()
+    except RuntimeError as raised:
+        error = str(raised)
+    if not error:
+        assert np.isfinite(out.detach().numpy()).all()
+        return False
+    said = [SENTENCE.format(role=role, format=re.escape(name), op=op) for role, name in names.items()]
+    assert any(re.fullmatch(each, error) for each in said), error
+    return True
+
+
+@pytest.mark.parametrize("k", [5, 33])
+def test_attention_takes_every_format_or_names_what_does_not_fit(k: int) -> None:
+    q, k, v = (mt.randn(1, 2, k, k) for _ in range(3))
+    roles = (("query", "key"), ("probability", "value"), ("key",), ("value",))
+    found = {
+        (pair, name): is_refused(
+            lambda: F.scaled_dot_product_attention(q, k, v), "(matmul|attention)", dict.fromkeys(pair, name)
+        )
+        for pair in roles
+        for name in FORMATS
+    }
+    whole = {name for name, row in FORMATS.items() if row.packed or row.rotation}
+    assert {name for (_, name), was in found.items() if was} == whole
+    assert all(found[pair, name] for pair in roles for name in whole)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_profile_takes_a_format_or_says_which_it_has(profile: str) -> None:
+    x, weight = mt.randn(2, 64), mt.nn.Parameter(mt.randn(8, 64))
+    calls = {"matmul": lambda: F.linear(x, weight), "conv": lambda: F.conv1d(x[..., None], weight[..., None])}
+    found = {
+        (op, name): is_refused(call, op, {"weight": name, "activation": name}, profile=profile)
+        for op, call in calls.items()
+        for name in FORMATS
+    }
+    assert found["matmul", "q4_k"]
+    assert not found["matmul", "q4_0"]
+    assert found["matmul", "mxfp4"] == ("mxfp4" not in PROFILES[profile].formats)
+    assert not is_refused(calls["matmul"], "matmul", {"weight": "mxfp4"}, profile=profile), "storage needs no unit"
 
 
 def test_other_dtypes_stay_as_they_are() -> None:

@@ -33,7 +33,7 @@ def apply_roles(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tens
     for roles, cached in zip(BY_ROLE, (key, value), strict=True):
         operands = formats_of(roles, dtype.name)
         if operands is not None and cached._array.dtype == dtype:
-            rounded = to_dtype(round_along(cached._array, str(operands.right), -1, operands).values, dtype)
+            rounded = to_dtype(round_along("attention", cached._array, str(operands.right), -1, operands).values, dtype)
             cached = cached + (adopt(rounded) - cached).detach() if cached.requires_grad else adopt(rounded)
         found.append(cached)
     return found[0], found[1], False

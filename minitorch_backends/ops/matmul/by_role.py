@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.operands import Operands
-from ...backends.precision_policy import decision, resolve, unit_of_format
+from ...backends.precision_policy import decision, resolve, unit_of_format, without_roles
 from ...kernels.gemm.scaled import scaled_matmul
 from ...kernels.gemm.scaled_operands import ALONG
 from ...kernels.precisions import find_format
@@ -36,8 +36,8 @@ def multiply_rounded(
     `wide`."""
     dtype, names = arrays[0].dtype, operands[:2]
 
-    def decide(precision: str) -> Any:
-        return decision(precision, operands.decided_by, holds_always=True, by_role=True)
+    def decide(precision: str, *others: str) -> Any:
+        return decision(precision, "; ".join((operands.decided_by, *others)), holds_always=True, by_role=True)
 
     if not operands.is_pair:
         to = _FLOAT32 if wide else dtype
@@ -45,8 +45,11 @@ def multiply_rounded(
             to_dtype(each if name is None else to_dtype(round_side(each, name, side).values, dtype), to)
             for side, (each, name) in enumerate(zip(arrays, names, strict=True))
         ]
-        return multiply(*values, decide("ieee" if to is not dtype else resolve(kind, dtype, None).choice.precision))
-    if names[0] == names[1] and _is_kernels_own(kind, str(names[0])):
+        rest = without_roles(kind, dtype, None)
+        if to is not dtype or dtype != _FLOAT32:
+            return multiply(*values, decide("ieee" if to is not dtype else rest.choice.precision))
+        return multiply(*values, decide(rest.choice.precision, rest.decided_by))
+    if names[0] == names[1] and _is_kernels_own(kind, str(names[0]), operands):
         out = multiply(*(to_dtype(each, _FLOAT32) for each in arrays), decide(str(names[0])))
         return out if wide else to_dtype(out, dtype)
     if kind != "conv" and (block := promoted_block(*names)):
@@ -60,7 +63,7 @@ def multiply_rounded(
     if all(each.fits_bf16 for each in found):  # bf16 products round such an operand themselves
         native = any(later) and dtype == bfloat16.dtype and not wide
         values = [to_dtype(each.values, dtype if native else _FLOAT32) for each in found]
-        out = multiply(*values, decide("ieee" if native else "bf16"))
+        out = _of_profile(operands, lambda: multiply(*values, decide("ieee" if native else "bf16")))
     else:
         values = [
             round_side(each.values, str(name), side).values if of_products else each.values
@@ -84,7 +87,7 @@ def _multiply_promoted(operands: Operands, arrays: Sequence[np.ndarray], block: 
         flat = _multiply_promoted(operands, (left.reshape(-1, left.shape[-1]), right), block)
         return flat.reshape(*left.shape[:-1], right.shape[1])
     names = [str(name) for name in operands[:2]]
-    unit = unit_of_format(*(find_format(name) for name in names))
+    unit = _of_profile(operands, lambda: unit_of_format(*(find_format(name) for name in names)))
     a, b = left[None] if left.ndim == 1 else left, right[:, None] if right.ndim == 1 else right
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.empty((*batch, a.shape[-2], b.shape[-1]), np.float32)
@@ -100,21 +103,25 @@ def _multiply_promoted(operands: Operands, arrays: Sequence[np.ndarray], block: 
 
 
 def with_remainders(operands: Operands, lengths: Sequence[int]) -> Operands:
-    """The formats of operands with so many numbers along their blocks, with a remark on blocks that are shorter."""
-    sides = zip(operands[:2], lengths, strict=True)
-    notes = dict.fromkeys(remainder(name, length) for name, length in sides if name is not None)
+    """The formats of operands with so many numbers along their blocks, with a remark on blocks that are shorter, unless
+    a format does not fit."""
+    sides = [(name, length) for name, length in zip(operands[:2], lengths, strict=True) if name is not None]
+    if any(refusal(name, (length,), 0) for name, length in sides):
+        return operands
+    notes = dict.fromkeys(remainder(name, length) for name, length in sides)
     return operands._replace(decided_by="; ".join(filter(None, (operands.decided_by, *notes))))
 
 
-def refuse_unfit_format(name: str, shape: tuple[int, ...], axis: int, operands: Operands) -> None:
-    """Raise RuntimeError for a format that does not fit an operand of a shape with K along an axis."""
+def refuse_unfit_format(kernel: str, name: str, shape: tuple[int, ...], axis: int, operands: Operands) -> None:
+    """Raise RuntimeError for a format that does not fit an operand of a kernel, of a shape with K along an axis."""
     if sentence := refusal(name, shape, axis):
-        raise RuntimeError(f"{operands.decided_by}: format {name!r} does not fit this product, for {sentence}")
+        raise RuntimeError(f"{operands.decided_by}: format {name!r} does not fit {kernel}, for {sentence}")
 
 
-def round_along(x: np.ndarray, name: str, axis: int, operands: Operands) -> Rounded:
-    """An operand with K along an axis in its format, as float32. Raises RuntimeError where it does not fit."""
-    refuse_unfit_format(name, x.shape, axis, operands)
+def round_along(kernel: str, x: np.ndarray, name: str, axis: int, operands: Operands) -> Rounded:
+    """An operand of a kernel, with K along an axis, in its format, as float32. Raises RuntimeError where it does not
+    fit."""
+    refuse_unfit_format(kernel, name, x.shape, axis, operands)
     return round_in_range(to_dtype(x, _FLOAT32), name, axis, operands.rounding)
 
 
@@ -129,7 +136,7 @@ def round_for_kernel(kernel: str, x: np.ndarray, name: str, side: int, groups: i
     elif where.places:
         lines = x.reshape(*x.shape[: where.axis], -1)
     parts = np.split(lines, groups, axis) if where.in_groups and groups > 1 else [lines]
-    found = [round_along(each, name, axis, operands) for each in parts]
+    found = [round_along(kernel, each, name, axis, operands) for each in parts]
     values = found[0].values if len(found) == 1 else np.concatenate([each.values for each in found], axis)
     return Rounded(np.ascontiguousarray(values).reshape(x.shape), all(each.fits_bf16 for each in found))
 
@@ -146,10 +153,22 @@ def to_dtype(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return array if array.dtype is dtype else cast_unchecked(array, dtype)
 
 
-def _is_kernels_own(kind: str, name: str) -> bool:
+def _of_profile(operands: Operands, find: Callable[[], Any]) -> Any:
+    """What a function finds with the device of `backends.profile`; the error where it has no such unit names the flags
+    of the operands too."""
+    try:
+        return find()
+    except RuntimeError as error:
+        if not str(error).startswith("profile = "):
+            raise
+        raise RuntimeError(f"{operands.decided_by}: {error}") from None
+
+
+def _is_kernels_own(kind: str, name: str, operands: Operands) -> bool:
     """Whether kernels round both operands better themselves: they multiply results by scales of tensors, and have the
     units of devices apply scales of blocks."""
     row = PRECISIONS.get(name)
     if row is None or find_format(name).rounding:
         return False
-    return (row.scale is not None and row.scale.of_tensor) or "unit" in resolve(kind, _FLOAT32, name).keywords
+    call = _of_profile(operands, lambda: resolve(kind, _FLOAT32, name))
+    return (row.scale is not None and row.scale.of_tensor) or "unit" in call.keywords

@@ -73,7 +73,7 @@ def product_by_role(
 
     def round_side(x: np.ndarray, name: str, side: int) -> Rounded:
         axis = -1 if side == 0 or x.ndim == 1 else -2
-        return round_along(x, name, -3 - axis if operands.stored_across and x.ndim > 1 else axis, operands)
+        return round_along(kind, x, name, -3 - axis if operands.stored_across and x.ndim > 1 else axis, operands)
 
     return multiply_rounded(kind, operands, (a, b), round_side, lambda x, y, p: product(x, y, p, kind), wide)
 

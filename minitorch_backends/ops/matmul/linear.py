@@ -156,8 +156,8 @@ def _linear_by_role(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, operands
 
     def round_side(array: np.ndarray, name: str, side: int) -> Rounded:
         if side == 0 or is_random:
-            return round_along(array, name, -1, operands)
-        return forms.get((name,), lambda: round_along(array, name, -1, operands))
+            return round_along("linear", array, name, -1, operands)
+        return forms.get((name,), lambda: round_along("linear", array, name, -1, operands))
 
     def multiply(x: np.ndarray, w: np.ndarray, precision: Any) -> np.ndarray:
         planned = None if is_random else plain_call(x.dtype, precision)
