@@ -26,7 +26,7 @@ import numpy as np
 from ..kernels.precisions.ggml import BLOCKS, dequantize
 from ..ops.names import from_numpy
 from ..tensor.dtypes import bfloat16
-from ..tensor.size import is_addressable
+from ..tensor.size import MOST_ELEMENTS
 from ..tensor.tensor import Tensor
 
 __all__ = ["GGUF", "Tokenizer", "load"]
@@ -217,7 +217,7 @@ def _locate(header: _Header, base: int, infos: Sequence[tuple]) -> Iterator[tupl
         if (shape[-1] if shape else 1) % length:
             raise header.fail(f"tensor {_short(name)} has whole blocks of {length}", f"shape {list(shape)}")
         used = math.prod(shape) // length * size
-        if base + offset + used > len(header.memory) or not is_addressable(shape):
+        if base + offset + used > len(header.memory) or math.prod(filter(None, shape)) > MOST_ELEMENTS:
             raise header.fail(
                 f"tensor {_short(name)} lies inside of its {len(header.memory)} bytes",
                 f"shape {list(shape)} at {offset}",

@@ -24,7 +24,7 @@ from ..ops.creation.from_data import refuse_device
 from ..ops.names import from_numpy
 from ..tensor import dtypes
 from ..tensor.dtypes import DType, float4_e2m1fn_x2
-from ..tensor.size import is_addressable
+from ..tensor.size import MOST_ELEMENTS
 from ..tensor.tensor import Tensor, kind_of
 from .scaled_checkpoints import Stored, Weights
 
@@ -76,7 +76,7 @@ class _File:
             where = f"{function}(): {name!r} in {os.fspath(self.path)!r} must have"
             if code not in _DTYPES:
                 raise ValueError(f"{where} one of the types {', '.join(_DTYPES)}, got {code}")
-            if not is_addressable(shape):
+            if math.prod(filter(None, shape)) > MOST_ELEMENTS:
                 raise ValueError(f"{where} a shape that fits into memory, got {list(shape)}")
             dtype = _DTYPES[code]
             if dtype is float4_e2m1fn_x2:  # two numbers a byte

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-_MOST = 2**58
+MOST_ELEMENTS = 2**58
 """The largest number of elements (of at most 16 bytes each) that can be addressed."""
 
 
@@ -46,13 +46,8 @@ def repeats(array: np.ndarray) -> bool:
     return 0 in strides and any(stride == 0 and size > 1 for stride, size in zip(strides, array.shape, strict=True))
 
 
-def is_addressable(shape: Sequence[int]) -> bool:
-    """Whether NumPy takes an array of this shape, whose sizes it multiplies without the zeros."""
-    return math.prod(size for size in shape if size) <= _MOST
-
-
 def addressable(shape: Sequence[int]) -> Sequence[int]:
     """Return `shape`. Raises RuntimeError if it has more elements than memory has addresses."""
-    if not is_addressable(shape):
+    if math.prod(size for size in shape if size) > MOST_ELEMENTS:
         raise RuntimeError(f"a tensor of shape {list(shape)} has more elements than memory has addresses")
     return shape

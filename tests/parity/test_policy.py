@@ -1,9 +1,15 @@
 """The lines of torch that a policy prints, run by torch."""
 
+import re
+
+import onnx
 import pytest
 import torch
 
+from minitorch_backends.kernels.precisions.ggml import BLOCKS
 from minitorch_backends.lab import Policy
+
+POLICY = Policy({"*": {"operands.weight": "int8-row"}, "last": {"operands.weight": "none"}})
 
 
 def test_lines_set_the_flags_of_each_module():
@@ -38,18 +44,56 @@ def test_torchao_quantizes_the_layers_of_a_filter():
     assert plain == [False, True]
 
 
-def test_onnx_runtime_excludes_the_nodes_of_a_policy(tmp_path):
-    quantization, onnx = pytest.importorskip("onnxruntime.quantization"), pytest.importorskip("onnx")
-    make, floats, path = onnx.helper, onnx.TensorProto.FLOAT, str(tmp_path / "model.onnx")
-    first, last, names = "first", "last", ["first", "last"]
-    weights = [make.make_tensor(f"w{n}", floats, (8, 8), torch.randn(64).tolist()) for n in range(2)]
-    nodes = [make.make_node("MatMul", [f"x{n}", f"w{n}"], [f"x{n + 1}"], names[n]) for n in range(2)]
-    ends = [make.make_tensor_value_info(name, floats, (1, 8)) for name in ("x0", "x2")]
+def write_model(path: str, names: list[str], size: int = 8) -> None:
+    """An ONNX file of products in a row, with these names."""
+    make, floats = onnx.helper, onnx.TensorProto.FLOAT
+    weights = [make.make_tensor(f"w{n}", floats, (size, size), torch.randn(size**2)) for n in range(len(names))]
+    nodes = [make.make_node("MatMul", [f"x{n}", f"w{n}"], [f"x{n + 1}"], name) for n, name in enumerate(names)]
+    ends = [make.make_tensor_value_info(name, floats, (32, size)) for name in ("x0", f"x{len(names)}")]
     graph = make.make_graph(nodes, "graph", ends[:1], ends[1:], weights)
     onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=9), path)
-    policy = Policy({"*": {"operands.weight": "int8-row"}, last: {"operands.weight": "none"}})
-    assert policy.nodes_to_exclude(names) == [last]
-    quantization.quantize_dynamic(path, path + ".int8", nodes_to_exclude=policy.nodes_to_exclude(names))
+
+
+def test_onnx_runtime_excludes_the_nodes_of_a_policy(tmp_path):
+    quantization, path = pytest.importorskip("onnxruntime.quantization"), str(tmp_path / "model.onnx")
+    names = ["first", "last"]
+    write_model(path, names)
+    assert POLICY.nodes_to_exclude(names) == ["last"]
+    quantization.quantize_dynamic(path, path + ".int8", nodes_to_exclude=POLICY.nodes_to_exclude(names))
     found = [node.name for node in onnx.load(path + ".int8").graph.node]
-    assert last in found
-    assert first not in found
+    assert "last" in found
+    assert "first" not in found
+
+
+def test_modelopt_excludes_the_nodes_of_a_policy(tmp_path):
+    quantization = pytest.importorskip("modelopt.onnx.quantization", exc_type=ImportError)
+    path, names = str(tmp_path / "model.onnx"), ["first", "last"]
+    write_model(path, names, 64)  # it leaves products of one row or few columns
+    quantization.quantize(
+        path, calibration_data={"x0": torch.randn(32, 64).numpy()}, output_path=path + ".int8",
+        nodes_to_exclude=POLICY.nodes_to_exclude(names), calibration_eps=["cpu"], high_precision_dtype="fp32",
+    )  # fmt: skip
+    graph = onnx.load(path + ".int8").graph
+    quantized = {name for node in graph.node if node.op_type == "DequantizeLinear" for name in node.output}
+    products = {node.name: set(node.input) for node in graph.node if node.op_type == "MatMul"}
+    assert products["first"] <= quantized
+    assert not products["last"] & quantized
+
+
+def test_a_conversion_to_float16_leaves_the_nodes_of_a_policy(tmp_path):
+    pytest.importorskip("onnxconverter_common")
+    path, names = str(tmp_path / "model.onnx"), ["first", "last"]
+    write_model(path, names)
+    scope = {"model": onnx.load(path)}
+    exec(Policy({"*": "fp16", "last": "ieee"}).onnx(names), scope)
+    types = {each.name: each.data_type for each in scope["model"].graph.initializer}
+    assert (types["w0"], types["w1"]) == (onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT)
+
+
+def test_llama_cpp_has_the_types_of_a_policy():
+    gguf = pytest.importorskip("gguf")
+    for level in (*BLOCKS, "mxfp4", "bf16", "fp16", "ieee", "int8-row", "int4-32"):
+        (option,) = Policy({"*": {"operands.weight": level}}).llama_cpp(["output.weight"])
+        pattern, _, kind = option.removeprefix("--tensor-type ").partition("=")
+        assert re.fullmatch(pattern, "output.weight")
+        assert kind.upper() in gguf.GGMLQuantizationType.__members__
