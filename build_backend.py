@@ -10,6 +10,7 @@ import base64
 import hashlib
 import os
 import platform
+import runpy
 import shutil
 import sysconfig
 import zipfile
@@ -31,10 +32,13 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata
     code, settings = os.environ.get("MINITORCH_PREBUILT"), dict(config_settings or {})
     try:
         if code:
+            pack = runpy.run_path(str(_ROOT / "kernels" / "runtime" / "archive.py"))["pack"]
             if not any(Path(code).glob("*/*.o")):
                 raise SystemExit(f"MINITORCH_PREBUILT must be a folder of compiled kernels, got {code!r}")
             shutil.rmtree(_PREBUILT, ignore_errors=True)
-            shutil.copytree(code, _PREBUILT, ignore=shutil.ignore_patterns("lock"))
+            _PREBUILT.mkdir()
+            for folder in sorted(each for each in Path(code).iterdir() if any(each.glob("*.o"))):
+                _PREBUILT.joinpath(f"{folder.name}.code").write_bytes(pack(folder, "*.o"))
             settings["--build-option"] = ["--python-tag", "py3", "--plat-name", _platform()]
         name = build_meta.build_wheel(wheel_directory, settings, metadata_directory)
         return _with_startup(wheel_directory, name, f"__import__('os').path.join(sitedir, {_STARTUP!r})")

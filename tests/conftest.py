@@ -12,6 +12,8 @@ from hypothesis import settings
 from minitorch_backends import backends
 from minitorch_backends.pytest_plugin import QUIET
 
+from .support import listed
+
 TESTS = Path(__file__).parent
 
 # An example may compile a kernel, so no deadline. CI draws the same examples every time; elsewhere they vary.
@@ -62,8 +64,11 @@ _set_from_outside = backends.snapshot()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that leaves a flag of the process set, and reset it: later tests would compute something else."""
+    """Fail a test that leaves a flag of the process set, and reset it: later tests would compute something else. And
+    one that reaches a compiled function that no wheel carries, unless it names a way that no call takes on this CPU."""
     yield
+    if (missing := listed.missing()) and TESTS / "kernels" not in item.path.parents:
+        raise AssertionError(f"{item.nodeid} loads what kernels/ahead does not list: {missing}")
     if (left := backends.snapshot()) != _set_from_outside:
         backends.restore(_set_from_outside)
         raise AssertionError(f"{item.nodeid} left flags set: {left.as_dict()}")

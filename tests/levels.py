@@ -18,7 +18,7 @@ ALIKE = (
 """Tests of what is compiled alike for every level but "portable"."""
 
 OF_ANY = (
-    "gemm/test_tuning.py", "test_decisions.py", "test_first_use.py", "test_identify.py", "test_jit.py",
+    "gemm/test_tuning.py", "test_ahead.py", "test_decisions.py", "test_first_use.py", "test_identify.py", "test_jit.py",
     "test_machine.py", "test_map.py", "test_native.py", "test_notice.py", "test_plans.py", "test_registry.py",
     "test_store.py",
 )  # fmt: skip

@@ -125,8 +125,9 @@ class _Case:
     or, for the gradient with respect to the weight, of g, with three spatial dimensions."""
 
     def __init__(
-        self, setting: Setting, shape: tuple[int, ...], other: tuple[int, ...], dtype: np.dtype, by_channels: bool
-    ) -> None:
+        self, setting: Setting, shape: tuple[int, ...], other: tuple[int, ...], dtype: np.dtype, by_channels: bool,
+        usual: bool = True,
+    ) -> None:  # fmt: skip
         self.setting, self.by_channels, self.images = setting, by_channels, shape[0]
         self.weighs, self.spreads = setting.kind == "weight", setting.gradient
         self.working, self.item = working_dtype(dtype), dtype.itemsize
@@ -147,7 +148,7 @@ class _Case:
             self.width = 1 if apart else _segments_of(-(-self.rows // self.phases), self.lanes, self.channels)
             self.rows = -(-self.rows // (self.lanes * self.phases))
         inner = self.inner
-        self.usual = (inner.taps, inner.stride, inner.dilation) in _USUAL
+        self.usual = usual and (inner.taps, inner.stride, inner.dilation) in _USUAL
         self.shares = self.usual or not self.spreads or inner.stride == 1  # results that follow one another share taps
         self.outputs = _outputs_of(inner, self.phases, not by_channels)
         if not self.usual:
@@ -283,6 +284,21 @@ def _leaf(kind: type, dtype: str, conversion: tuple[str, str | None], *window: A
     return leaf_address(kind(ELEMENTS[dtype], CONVERSIONS[conversion], *(tag() for tag in window)))
 
 
+def _case(
+    setting: Setting, shape: tuple[int, ...], other: tuple[int, ...], dtype: np.dtype, by_channels: bool
+) -> tuple[_Case, type]:
+    """A case, and the class of its leaf. Where the package was installed with compiled code, and without that of a
+    usual window, it is the code of any window."""
+    case, conversion = _Case(setting, shape, other, dtype, by_channels), setting.conversion(vector_isa(), dtype)
+    kind = DepthwiseWeight if case.weighs else Depthwise
+    if case.usual:
+        any_window = _Case(setting, shape, other, dtype, by_channels, usual=False)
+        tags = ELEMENTS[dtype.name], CONVERSIONS[conversion]
+        of_any, own = (leaf_address.is_installed(kind(*tags, each.window())) for each in (any_window, case))
+        case = any_window if of_any and not own else case
+    return case, kind
+
+
 @functools.lru_cache(512)
 def _plan(
     setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, other: tuple[int, ...],
@@ -290,7 +306,7 @@ def _plan(
 ) -> _Plan:  # fmt: skip
     """The plan of a convolution, or of a gradient; `other` is the shape of the second array, and `written` are the
     strides of g for the gradient with respect to the weight. Lanes are channels, or columns."""
-    case, conversion = _Case(setting, shape, other, dtype, by_channels), setting.conversion(vector_isa(), dtype)
+    (case, kind), conversion = _case(setting, shape, other, dtype, by_channels), setting.conversion(vector_isa(), dtype)
     read, packs = three_strides(shape, strides), by_channels and not case.weighs
     to = contiguous_strides(case.out_shape, dtype.itemsize, by_channels)
     if written is not None:
@@ -298,7 +314,7 @@ def _plan(
     kept = units, planes, lines, inner = case.tables(read, to)
     pieces = case.pieces(len(units), threads)
     values = DepthwisePlan(**case.steps(read, to) | pieces | {
-        "leaf": _leaf(DepthwiseWeight if case.weighs else Depthwise, dtype.name, conversion, case.window),
+        "leaf": _leaf(kind, dtype.name, conversion, case.window),
         "whole_from": case.whole[0] if case.across else 0, "whole_to": case.whole[1] if case.across else 0,
         "pack": _leaf(PackWeights, case.working.name, ("ieee", None)) if packs else 0,
         "images": case.images, "channels": case.channels, "units": len(units), "unit_table": address_of(units),

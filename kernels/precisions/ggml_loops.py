@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..runtime.jit import njit
+from ..runtime.jit import njit, subroutine
 from ..runtime.raw_memory import allocate, free
 
 _LEAST = np.float32(1e-15)
@@ -16,18 +16,18 @@ _LEAST = np.float32(1e-15)
 _SHIFT = np.float32(12582912.0)
 
 
-@njit
+@subroutine
 def _nearest(value):
     """To a whole number, ties to even, of magnitudes below 2**22."""
     return np.float32(np.float32(np.float32(value) + _SHIFT) - _SHIFT)
 
 
-@njit
+@subroutine
 def _clip(value, low, high):
     return np.float32(max(np.float32(low), min(np.float32(high), _nearest(value))))
 
 
-@njit
+@subroutine
 def _weights(x, weights):
     """Root mean square plus magnitude, of 32 numbers."""
     total = np.float32(0)
@@ -38,7 +38,7 @@ def _weights(x, weights):
         weights[i] = np.float32(mean + abs(x[i]))
 
 
-@njit
+@subroutine
 def _error(x, weights, trial, scale, least):
     """The weighted squared error of codes."""
     total = np.float32(0)
@@ -48,7 +48,7 @@ def _error(x, weights, trial, scale, least):
     return total
 
 
-@njit
+@subroutine
 def _fit(x, weights, trial, inverse, least, greatest, sums):
     """Codes at an inverse scale, and the scale and offset that fit them best by least squares; scale 0 if none do."""
     of_weights, of_x = sums
@@ -70,7 +70,7 @@ def _fit(x, weights, trial, inverse, least, greatest, sums):
     return True, scale, offset
 
 
-@njit
+@subroutine
 def _search_32(x, weights, codes, trial, bits):
     """ggml's make_qkx2_quants: the scale and minus the offset of 32 numbers, and their codes."""
     greatest = np.float32((1 << bits) - 1)
@@ -109,7 +109,7 @@ def _search_32(x, weights, codes, trial, bits):
     return scale, np.float32(-offset)
 
 
-@njit
+@subroutine
 def _round_scales(scales, numbers):
     """The scales or offsets of 8 sub-blocks in 6 bits, relative to the largest; returns the scale of those."""
     top = np.float32(0)
@@ -121,14 +121,14 @@ def _round_scales(scales, numbers):
     return np.float32(top / np.float32(63))
 
 
-@njit
+@subroutine
 def _recode(x, codes, scale, offset, greatest):
     if scale != 0:
         for i in range(32):
             codes[i] = np.uint8(_clip(np.float32(np.float32(x[i] + offset) / scale), 0, greatest))
 
 
-@njit
+@subroutine
 def _as_half(value):
     """A float32 that is not negative rounded to float16, ties to even."""
     if value >= np.float32(65520):
@@ -163,7 +163,7 @@ def search_affine(x, codes, tops, numbers, bits):
     free(offsets)
 
 
-@njit
+@subroutine
 def _try_symmetric(x, inverse):
     """The sums of w * x * code and w * code**2, w being x**2, of 16 numbers."""
     products, squares = np.float32(0), np.float32(0)
@@ -175,7 +175,7 @@ def _try_symmetric(x, inverse):
     return products, squares
 
 
-@njit
+@subroutine
 def _search_16(x, codes):
     """ggml's make_qx_quants: the scale of 16 numbers, and their codes from 0 to 63."""
     largest = np.float32(0)

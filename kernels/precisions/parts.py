@@ -14,7 +14,7 @@ import functools
 
 import numpy as np
 
-from ..runtime.jit import njit
+from ..runtime.jit import njit, subroutine
 from . import products as precisions
 from .elements import ELEMENTS, Element
 
@@ -39,12 +39,12 @@ def _range_constants(operand: Element) -> tuple[np.uint32, np.uint32, np.uint32]
     return bits[0], bits[1], bits[2]
 
 
-@njit
+@subroutine
 def _bits(value):
     return np.float32(value).view(np.uint32)
 
 
-@njit
+@subroutine
 def _value(bits):
     return np.uint32(bits).view(np.float32)
 
@@ -52,7 +52,7 @@ def _value(bits):
 # Numba widens the result of uint32 arithmetic to 64 bits; each np.uint32() below keeps a vector register at 16 lanes.
 
 
-@njit
+@subroutine
 def _round_significand(bits, shift, bias, odd):
     """The bits of a float32 rounded to 24 - shift significant bits (fewer for a subnormal: to the format's grid).
 
@@ -67,7 +67,7 @@ def _round_significand(bits, shift, bias, odd):
     return np.uint32((special if magnitude >= _INFINITY else rounded) & mask)
 
 
-@njit
+@subroutine
 def _round_narrow(bits, shift, bias, odd, greatest, least_normal, fixed):
     """The same for a format of fewer exponents than float32, ties to even, from the bits of its greatest and its least
     normal number and of the number whose unit in the last place is that of its subnormals. Inf is beyond the greatest.
@@ -80,7 +80,7 @@ def _round_narrow(bits, shift, bias, odd, greatest, least_normal, fixed):
     return np.uint32((subnormal if magnitude < least_normal else normal) | np.uint32(bits & _SIGN))
 
 
-@njit
+@subroutine
 def _leading(bits, shift, bias, odd, truncated_from):
     """The largest part of a float32: `_round_significand` with all its bits for subnormals too, and never Inf.
 
@@ -98,14 +98,14 @@ def _leading(bits, shift, bias, odd, truncated_from):
     return truncated if truncated_from <= magnitude < _INFINITY else nearest
 
 
-@njit
+@subroutine
 def _remainder(bits, part):
     """Bits of x - part, which is exact; zero where x is Inf or NaN."""
     difference = _bits(_value(bits) - _value(part))
     return np.uint32(0) if np.uint32(bits & _MAGNITUDE) >= _INFINITY else difference
 
 
-@njit
+@subroutine
 def _second(bits, rest, shift, bias, odd, truncated_from):
     """Part 1 of a float32 from what part 0 left: truncated where part 0 is, or else the two could sum to 2**128."""
     edge = np.uint32(bits & _MAGNITUDE) >= truncated_from

@@ -19,26 +19,26 @@ _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
 
 
-@njit
+@subroutine
 def _power(exponent):
     """2**exponent, from the least normal number on."""
     return np.uint32(np.uint32(exponent + 127) << np.uint32(23)).view(np.float32)
 
 
-@njit
+@subroutine
 def _unit(magnitude, significand, least):
     """The exponent of the format's unit in the last place at this magnitude."""
     exponent = np.int32(np.float32(magnitude).view(np.uint32) >> np.uint32(23)) - np.int32(127)
     return np.int32(max(exponent, least) + np.int32(1) - significand)
 
 
-@njit
+@subroutine
 def _nearest(counted):
     """To a whole number, ties to even; of numbers below 2**22."""
     return np.float32(np.float32(counted + np.float32(2.0**23)) - np.float32(2.0**23))
 
 
-@njit
+@subroutine
 def _uniform(place, seed):
     """A number in [0, 1), a multiple of 2**-16: MurmurHash3's mixing of the place and the seed."""
     mixed = np.uint32(np.uint32(place) * np.uint32(0x9E3779B9) + seed)
@@ -47,14 +47,14 @@ def _uniform(place, seed):
     return np.float32(np.uint32(mixed >> np.uint32(16))) * np.float32(2.0**-16)
 
 
-@njit
+@subroutine
 def _in_e4m3(x):
     """A number that is not negative, rounded to E4M3."""
     unit = _unit(x, np.int32(4), np.int32(-6))
     return np.float32(min(_nearest(x * _power(-unit)) * _power(unit), np.float32(448.0)))
 
 
-@njit
+@subroutine
 def _factors(bits, kind, tensor, greatest, emax, half):
     """The divisor for the numbers of a block, and the multiplier for the rounded ones, from the bits of the largest
     magnitude. `half` is a half of the last place of the format at the magnitude, as bits of a float32."""
@@ -81,7 +81,7 @@ def _factors(bits, kind, tensor, greatest, emax, half):
     return np.float32(factor * np.float32(tensor)), factor
 
 
-@njit
+@subroutine
 def _round_scaled(value, divisor, factor, form, stochastic, place, seed):
     """A number in its format, times the factor of its block; whether it is cut to the greatest, became zero, and is
     subnormal. `form` is the significand, the least exponent, the greatest and the least normal number."""
@@ -98,7 +98,7 @@ def _round_scaled(value, divisor, factor, form, stochastic, place, seed):
     return kept, np.int32(cut), np.int32(vanished), np.int32(np.float32(0) < rounded < normal)
 
 
-@njit
+@subroutine
 def _larger(found, value):
     """The larger of the bits of a magnitude and those of a number, unless that is not finite."""
     bits = np.uint32(np.float32(value).view(np.uint32) & _MAGNITUDE)

@@ -146,6 +146,16 @@ class Entry(_Subroutine):
                         self._add(kinds, content)  # first: a warning of the store may be an error
                         store.write(path, content)
 
+    def compile_ahead(self, kinds: tuple) -> None:
+        """Have the machine code in the store, without loading it: the CPU may be another one."""
+        path = self.folder / self._name(kinds)
+        if store.read(path) is None:
+            store.write(path, self._compile(kinds))
+
+    def is_installed(self, *arguments: Any) -> bool:
+        """Whether the machine code for arguments like these was installed with the package."""
+        return store.read_installed(self._file, self._name(tuple(map(native.kind_of, arguments)))) is not None
+
     def _compile(self, kinds: tuple) -> bytes:
         store.refuse_to_compile(f"{self.py_func.__qualname__}({native.text(kinds)}) of {self._file.name}")
         return _compiler().compile_entry(self, kinds)

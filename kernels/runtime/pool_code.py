@@ -401,17 +401,21 @@ class Code(NamedTuple):
     start: int
 
 
+def content() -> bytes:
+    """The machine code, of the store where it is there."""
+    file, name = Path(__file__).resolve(), "code.o"
+    found = store.read_installed(file, name) or store.read(path := store.module_folder(file) / name)
+    if found is None:
+        store.refuse_to_compile("the pool of threads")
+        found = native.machine_code(_COMMON + (_WITH_FUTEX if _FUTEX else _WITHOUT_FUTEX))
+        store.write(path, found)
+    return found
+
+
 @functools.cache
 def code() -> Code:
-    """The machine code, of the store where it is there."""
+    """The functions, loaded."""
     with first_use():
-        file, name = Path(__file__).resolve(), "code.o"
-        content = store.read_installed(file, name)
-        content = content or store.read(path := store.module_folder(file) / name)
-        if content is None:
-            store.refuse_to_compile("the pool of threads")
-            content = native.machine_code(_COMMON + (_WITH_FUTEX if _FUTEX else _WITHOUT_FUTEX))
-            store.write(path, content)
-        work, spin, start = native.addresses(content, ("work", "spin", "start"))
+        work, spin, start = native.addresses(content(), ("work", "spin", "start"))
         call = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
         return Code(call(work), call(spin), start)

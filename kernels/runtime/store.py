@@ -6,7 +6,7 @@ compiled for. So no index lists the files, nothing is ever rewritten, processes 
 and an edit of one module leaves the code of others valid. Code does not depend on the versions of Python and Numba: it
 reads objects in the same way in all of them (`entry_point`).
 
-Code that was installed with the package (`prebuilt/`, laid out likewise) is taken whatever LLVM made it.
+Code that was installed with the package (`prebuilt/`, an archive for each folder) is taken whatever LLVM made it.
 
 The files hold machine code. They are read only from folders in which no other user than root can write (one of mode
 770 only where its group has no other members), and each begins with a checksum over its name and its content: what is
@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import cpu
+from .archive import Archive
 from .files import danger, open_trusted, refuse_what_others_can_write, write_file
 
 if sys.platform != "win32":
@@ -69,9 +70,9 @@ _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|([^#\n]*
 _NOT_CODE = {
     _KERNELS / f"{name}.py"
     for name in (
-        "__init__", "block/__init__", "block/tuning", "block/tuning_file", "runtime/__init__", "runtime/context",
-        "runtime/cpu", "runtime/files", "runtime/first_use", "runtime/jit", "runtime/locks", "runtime/machine",
-        "runtime/native", "runtime/notice", "runtime/store", "runtime/threading",
+        "__init__", "block/__init__", "block/tuning", "block/tuning_file", "runtime/__init__", "runtime/archive",
+        "runtime/context", "runtime/cpu", "runtime/files", "runtime/first_use", "runtime/jit", "runtime/locks",
+        "runtime/machine", "runtime/native", "runtime/notice", "runtime/store", "runtime/threading",
     )
 }  # fmt: skip
 """Modules that compiled functions import but whose statements are not compiled: an edit of the file handling leaves the
@@ -247,20 +248,39 @@ def _prune(own: Path) -> None:
 
 @functools.cache
 def _prebuilt() -> tuple[Path, ...]:
-    """The folders of code that was installed with the package; none for a package without it, or where others could
+    """The archives of code that was installed with the package; none for a package without it, or where others could
     write to it."""
     try:
         refuse_what_others_can_write(_PREBUILT)
-        return tuple(_PREBUILT.iterdir())
+        return tuple(_PREBUILT.glob("*.code"))
     except OSError:
         return ()
 
 
+@functools.cache
+def _archives(module: Path) -> tuple[tuple[Path, Archive], ...]:
+    """Those of a module as it is now, for this CPU, with the folders that they stand for."""
+    start, found = f"{_folder_name(module)}-" if _prebuilt() else "", []
+    for path in _prebuilt():
+        if path.name.startswith(start):
+            with contextlib.suppress(OSError, ValueError), open_trusted(path) as file:  # ValueError: a damaged index
+                found.append((path.with_suffix(""), Archive(file.read())))
+    return tuple(found)
+
+
 def read_installed(module: Path, name: str) -> bytes | None:
     """The code that was installed for a file of a module's folder; None as for `read`."""
-    start = f"{_folder_name(module)}-" if _prebuilt() else ""
-    found = (read(folder / name) for folder in _prebuilt() if folder.name.startswith(start))
-    return next((content for content in found if content is not None), None)
+    for folder, archive in _archives(module):
+        if (content := archive.read(name)) is not None:
+            return _verify(folder / name, content)
+    return None
+
+
+def count_installed() -> int:
+    """How many functions for this CPU were installed with the package."""
+    modules = {path.name.partition("-")[0] for path in _prebuilt()}
+    sources = [_KERNELS.joinpath(*module.split(".")).with_suffix(".py") for module in sorted(modules)]
+    return sum(len(archive) for path in sources if path.is_file() for _, archive in _archives(path))
 
 
 def refuse_to_compile(what: str) -> None:
@@ -286,6 +306,11 @@ def read(path: Path) -> bytes | None:
             content = file.read()
     except OSError:
         return None
+    return _verify(path, content)
+
+
+def _verify(path: Path, content: bytes) -> bytes | None:
+    """What follows the checksum, if it is that of a file of this name."""
     size = hashlib.sha256().digest_size
     return content[size:] if content[:size] == _checksum(path, content[size:]) else None
 

@@ -77,7 +77,11 @@ def _compiled_code() -> dict[str, Any]:
 
     found = store.contents()
     of_groups = ", ".join(f"{group} {count}" for group, count in found.loadable.items())
+    carried = store.count_installed()
     return {
+        "installed with the package": f"{carried} functions for {cpu.capability()}"
+        if carried
+        else f"none for {cpu.capability()}: kernels are compiled at their first calls",
         "folder": str(store.cache_folder()),
         "size": f"{found.size / 1e6:.1f} MB in {found.files} files",
         f"functions for {cpu.capability()}": of_groups or "none yet; mt.warmup() compiles those of first calls",

@@ -17,7 +17,7 @@ import pytest
 
 from minitorch_backends.kernels.arrays.sums import loops, vectors
 from minitorch_backends.kernels.block import sources
-from minitorch_backends.kernels.runtime import files, jit, native, store
+from minitorch_backends.kernels.runtime import archive, files, jit, native, store
 
 ROUND = """
 import numpy as np
@@ -215,12 +215,12 @@ def test_code_that_was_installed_is_loaded(mode, loaded, tmp_path, monkeypatch):
     flush()
     assert counts(make_same()) == (1, 0)
     (file,) = files_of(make_same())
-    folder = tmp_path / file.parent.name
-    folder.mkdir()
-    file.rename(folder / file.name)
+    (tmp_path / f"{file.parent.name}.code").write_bytes(archive.pack(file.parent, "same-*.o"))
+    file.unlink()
     tmp_path.chmod(mode)
     monkeypatch.setattr(store, "_PREBUILT", tmp_path)
-    monkeypatch.setattr(store, "_prebuilt", store._prebuilt.__wrapped__)
+    for name in ("_prebuilt", "_archives"):
+        monkeypatch.setattr(store, name, getattr(store, name).__wrapped__)
     monkeypatch.setattr(store, "_llvm", lambda: "1.2.3")  # the wheel was built with another one
     assert counts(make_same()) == loaded
     flush()

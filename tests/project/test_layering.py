@@ -45,6 +45,7 @@ KERNEL_FLOORS = [
     {"gemm"},
     {"fft", "attention", "recurrence", "linalg"},
     {"conv"},
+    {"ahead"},
 ]
 """The rooms of kernels/ in the same way."""
 

@@ -52,7 +52,7 @@ def _declare_mapped(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[
                     return _run(leaf, *arrays)
             return _in_passes(by_passes, *arrays)
 
-        call.by_passes = by_passes
+        call.by_passes, call.tag = by_passes, tag
         MAPPED[by_passes.__name__] = call
         return call
 
