@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -54,11 +53,27 @@ def round_operand(
     return round_in_range(x, name, axis, rounding, seed).values
 
 
-class Rounded(NamedTuple):
-    """An operand in its format, as float32. `fits_bf16`: whether bf16 holds all of its values."""
+class Rounded:
+    """An operand in its format, as float32.
 
-    values: np.ndarray
-    fits_bf16: bool
+    Attributes:
+        values: what it stands for.
+        fits_bf16: whether bf16 holds all of them.
+        scales: those of rows in float32, with 1 along K, where bf16 holds the `numbers` in front of them; or None.
+    """
+
+    __slots__ = ("_numbers", "fits_bf16", "scales", "values")
+
+    def __init__(self, values: np.ndarray, fits_bf16: bool, scales: np.ndarray | None = None) -> None:
+        self.values, self.fits_bf16, self.scales = values, fits_bf16, scales
+        self._numbers: np.ndarray | None = None
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The values without their scales, but for errors of float32, which rounding to bf16 removes."""
+        if self._numbers is None:
+            self._numbers = self.values if self.scales is None else self.values / self.scales
+        return self._numbers
 
 
 def round_in_range(x: np.ndarray, name: str, axis: int = -1, rounding: str = "rne", seed: int | None = None) -> Rounded:
@@ -79,8 +94,16 @@ def round_in_range(x: np.ndarray, name: str, axis: int = -1, rounding: str = "rn
     rounded, least = _round_rows(rows, lines.shape, row, row.rounding or rounding, seed)
     if row.rotation:
         rounded = (rounded.reshape(-1, row.rotation) @ turn.T).reshape(rows.shape)
-    short = ELEMENTS[row.element].significand <= 8 and row.scale == "e8m0" and not row.rotation
-    return Rounded(np.moveaxis(rounded.reshape(lines.shape), -1, axis), short and least >= _LEAST_NORMAL)
+    short = ELEMENTS[row.element].significand <= 8 and not row.rotation
+    fits = short and row.scale == "e8m0" and least >= _LEAST_NORMAL
+    values = np.moveaxis(rounded.reshape(lines.shape), -1, axis)
+    if not short or row.block != (1, 0) or row.scale != "fp32" or row.end:
+        return Rounded(values, fits)
+    scales = np.maximum(rows.max(1), -rows.min(1)) / np.float32(ELEMENTS[row.element].greatest)
+    scales[scales == 0] = 1
+    if not (scales.min() > 2.0**-60 and scales.max() < 2.0**60):  # or NaN: products could leave the range of float32
+        return Rounded(values, fits)
+    return Rounded(values, fits, np.moveaxis(scales.reshape(*lines.shape[:-1], 1), -1, axis))
 
 
 _LEAST_NORMAL = 2.0**-126

@@ -364,6 +364,31 @@ def test_a_convolutions_weight_is_rounded_once(monkeypatch: pytest.MonkeyPatch) 
     assert rounded.count(("mxfp8", 0)) == len(rounded) - 5
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 0.0, float("inf")])
+@pytest.mark.parametrize("names", [("e4m3-row", "e4m3-row"), ("mxfp4", "e5m2-row"), ("e4m3-row", "bf16")])
+def test_scales_of_rows_multiply_the_results_of_bf16_products(names: tuple[str, str], scale: float) -> None:
+    """Numbers of few bits are exact in bf16; where a scale is too far from 1 they are multiplied in float32."""
+    weight, of_x = names
+    layer, x = mt.nn.Linear(64, 40, bias=False), mt.randn(3, 5, 64)
+    x[1, 2] *= scale
+    calls = [lambda: F.linear(x, layer.weight), lambda: x @ layer.weight.T, lambda: layer(x)]
+    with backends.operands.flags(weight=weight, activation=of_x), explain.record() as log, mt.no_grad():
+        found = [call().numpy() for call in calls]
+    plain = of_x.endswith("row") and scale not in (1.0, 0.0)
+    assert {each.precision for each in log} == {"ieee" if plain else "bf16"}
+    left, right = (round_by_hand(each.detach().numpy(), name) for each, name in ((x, of_x), (layer.weight, weight)))
+    with np.errstate(invalid="ignore"):
+        expected = left @ right.T
+    for each in found:
+        for mine, theirs in zip(each.reshape(15, -1), expected.reshape(15, -1), strict=True):
+            limit = 2e-6 * np.abs(theirs).max() if np.isfinite(theirs).all() else 0
+            np.testing.assert_allclose(mine, theirs, atol=limit, rtol=0)
+    with backends.operands.flags(weight=weight, activation=of_x), backends.flags(profile="h100"):
+        with explain.record() as log:
+            F.linear(x[0], layer.weight)
+        assert log[0].precision == "ieee", "no unit of the device takes these formats"
+
+
 def test_einsum_of_three_operands() -> None:
     x, first, second = mt.randn(4, 64), mt.nn.Parameter(mt.randn(64, 32)), mt.nn.Parameter(mt.randn(32, 5))
     with backends.operands.flags(weight="mxfp4"), backends.opt_einsum.flags(strategy=None):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...backends.operands import Operands
 from ...backends.precision_policy import decision, resolve, unit_of_format, without_roles
+from ...flags import current
 from ...kernels.gemm.scaled import scaled_matmul
 from ...kernels.gemm.scaled_operands import ALONG
 from ...kernels.precisions import find_format
@@ -64,6 +65,10 @@ def multiply_rounded(
         native = any(later) and dtype == bfloat16.dtype and not wide
         values = [to_dtype(each.values, dtype if native else _FLOAT32) for each in found]
         out = _of_profile(operands, lambda: multiply(*values, decide("ieee" if native else "bf16")))
+    elif kind != "conv" and (scales := _scales_behind(found)):
+        out = multiply(*(to_dtype(each.numbers, _FLOAT32) for each in found), decide("bf16"))
+        for each in scales:
+            np.multiply(out, each, out=out)
     else:
         values = [
             round_side(each.values, str(name), side).values if of_products else each.values
@@ -71,6 +76,19 @@ def multiply_rounded(
         ]
         out = multiply(*values, decide("ieee"))
     return out if wide else to_dtype(out, dtype)
+
+
+def _scales_behind(found: Sequence[Rounded]) -> list[np.ndarray]:
+    """What multiplies the product of numbers that bf16 holds, as on a device: scales of the rows of its operands. Empty
+    where an operand has other scales, or a device computes the sums."""
+    held = all(each.fits_bf16 or each.scales is not None for each in found)
+    if not held or min(each.values.ndim for each in found) < 2 or current().resolve("profile")[0] is not None:
+        return []
+    left, right = (each.scales for each in found)
+    scales = [] if left is None else [left]
+    if right is not None:  # of columns, or of the rows of a layer's weight
+        scales.append(right if right.shape[-2] == 1 else right.swapaxes(-1, -2))
+    return scales
 
 
 def promoted_block(left: str | None, right: str | None) -> int:
