@@ -5,11 +5,12 @@
 * `interop.gguf`: the files of llama.cpp, with their tokenizer.
 * `interop.onnx` (extra `onnx`): ONNX files as modules.
 * `interop.safetensors` (extra `safetensors`): checkpoints in that format.
+* `interop.threadpoolctl` (extra `lab`): the kernels' threads in `threadpool_info` and `threadpool_limits`.
 * `interop.torch` (extra `torch`): torch's own models under the flags of this package.
 
-Autoray, einops, opt_einsum and TensorLy look up backends in a table of their own. They may be imported before or after
-this package, and neither imports the other: `register`, which is called once, registers with the imported ones, and
-installs a finder on `sys.meta_path` for the others.
+Autoray, einops, opt_einsum, TensorLy and threadpoolctl have a table of backends or pools. They may be imported before
+or after this package, and neither imports the other: `register`, which is called once, registers with the imported
+ones, and installs a finder on `sys.meta_path` for the others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,18 @@ from typing import Any
 from ..tensor.call_errors import install
 from ..tensor.tensor import Tensor
 
-__all__ = ["array_api", "autoray", "einops", "gguf", "onnx", "opt_einsum", "safetensors", "tensorly", "torch"]
+__all__ = [
+    "array_api",
+    "autoray",
+    "einops",
+    "gguf",
+    "onnx",
+    "opt_einsum",
+    "safetensors",
+    "tensorly",
+    "threadpoolctl",
+    "torch",
+]
 
 _EXTRAS = ("onnx", "safetensors", "torch")
 """Those of the names above that are extras of their own."""
@@ -55,7 +67,7 @@ def _to_device(self: Tensor, device: Any, *, stream: Any = None) -> Tensor:
     return self.to(device=device)
 
 
-LIBRARIES = ("autoray", "einops", "opt_einsum", "tensorly")
+LIBRARIES = ("autoray", "einops", "opt_einsum", "tensorly", "threadpoolctl")
 """The libraries that a module of this folder under the same name registers with when it is imported."""
 
 

@@ -150,3 +150,24 @@ def test_quimb_computes_with_tensors() -> None:
     network = circuit.amplitude("010110", rehearse="tn", simplify_sequence="")
     exact, network = network.contract(optimize="greedy"), on_tensors(network, mt.complex64)
     assert_flags_act(lambda: network.contract(optimize="greedy"), exact)
+
+
+# threadpoolctl
+
+
+def test_threadpoolctl_limits_the_kernels() -> None:
+    threadpoolctl = need("threadpoolctl")
+    before, x = mt.get_num_threads(), mt.randn(300, 300)
+    expected = x @ x
+
+    def counts() -> list[int]:
+        found = threadpoolctl.threadpool_info()
+        return [each["num_threads"] for each in found if each["internal_api"] == "minitorch_backends"]
+
+    for options in ({}, {"user_api": "minitorch_backends"}):
+        assert counts() == [before]
+        with threadpoolctl.threadpool_limits(3, **options):
+            assert counts() == [3] == [mt.get_num_threads()]
+            assert mt.equal(x @ x, expected)
+    with threadpoolctl.threadpool_limits(1, user_api="blas"):
+        assert counts() == [before]

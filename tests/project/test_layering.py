@@ -232,7 +232,7 @@ def test_third_parties_are_declared():
         "lab": {"matplotlib", "cloudpickle", "pandas", "rich", "torch"},  # runs of plain torch
         "compat": {"matplotlib", "PIL", "tensorboard"},  # event files
         "ops": {"matplotlib"},  # pictures of einsum plans
-        "interop": {"autoray", "einops", "google", "onnx", "safetensors", "tensorly", "torch"},
+        "interop": {"autoray", "einops", "google", "onnx", "safetensors", "tensorly", "threadpoolctl", "torch"},
     }  # by extras of pyproject.toml
     strays = [found.place for found in others if found.imported[0] not in optional.get(found.importer[1], set())]
     assert not strays, f"these import what pyproject.toml does not name as a dependency: {strays}"
