@@ -15,6 +15,7 @@ from minitorch_backends import lab
 from minitorch_backends.interop.torch import LeftProductWarning, emulate, weights
 from minitorch_backends.interop.torch.memory import to_ours, to_torch
 from minitorch_backends.nn import functional as F
+from minitorch_backends.ops.conv import packed as conv
 from minitorch_backends.ops.matmul import linear
 
 from ..support.processes import python
@@ -355,6 +356,50 @@ def test_transforms_and_compiled_functions_run_here() -> None:
     assert mode.left == []
 
 
+def _strides(x: torch.Tensor) -> list[int]:
+    return [step for step, length in zip(x.stride(), x.shape, strict=True) if length > 1]
+
+
+_ATTENTION: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
+    "batches": ([(2, 3, 5, 8), (2, 3, 6, 8), (2, 3, 6, 8)], {}),
+    "three dimensions": ([(3, 6, 8), (3, 6, 8), (3, 6, 8)], {"is_causal": True}),
+    "broadcast query": ([(4, 3, 8), (4, 4, 6, 8), (4, 4, 6, 8)], {}),
+    "broadcast keys": ([(4, 4, 3, 8), (4, 1, 6, 8), (4, 1, 6, 8)], {}),
+    "wide values": ([(2, 3, 5, 8), (2, 3, 6, 8), (2, 3, 6, 16)], {}),
+    "shared heads": ([(2, 4, 5, 8), (2, 2, 6, 8), (2, 2, 6, 8)], {"enable_gqa": True}),
+}
+
+
+@pytest.mark.parametrize("case", _ATTENTION)
+@pytest.mark.parametrize("heads_last", [False, True])
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("flags", [{}, {"operands.key": "mxfp8"}], ids=["plain", "by role"])
+def test_attention_has_strides_of_torch(case: str, heads_last: bool, mask: bool, flags: dict[str, Any]) -> None:
+    """Of the output and of each gradient, also where these are differentiated again; a mask that needs a gradient
+    leads to another kernel of torch."""
+    shapes, options = _ATTENTION[case]
+    tensors = [_array(seed, shape, torch.float32) for seed, shape in enumerate(shapes)]
+    if heads_last:
+        tensors = [x.transpose(-3, -2).contiguous().transpose(-3, -2) for x in tensors]
+    tensors += (
+        [_array(9, (shapes[0][-2], shapes[1][-2]), torch.float32)] if mask and not options.get("is_causal") else []
+    )
+
+    def compute(create: bool) -> list[torch.Tensor]:
+        leaves = [x.detach().requires_grad_() for x in tensors]
+        out = torch.nn.functional.scaled_dot_product_attention(*leaves, **options)
+        return [out, *torch.autograd.grad(out, leaves, torch.ones_like(out), create_graph=create)]
+
+    wanted = compute(False)
+    with emulate(**flags):
+        found, twice = compute(False), compute(not flags)
+    assert [*map(_strides, found)] == [*map(_strides, twice)] == [*map(_strides, wanted)]
+    if not flags:
+        for each, again, other in zip(found, twice, wanted, strict=True):
+            torch.testing.assert_close(each, other, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(again, other, rtol=1e-4, atol=1e-5)
+
+
 def test_einsum_of_several_operands_is_differentiated_twice() -> None:
     operands = [_array(seed, (3, 3), torch.float64) for seed in range(3)]
 
@@ -461,6 +506,147 @@ def test_weights_are_packed_once_and_again_when_something_writes_to_them(
     assert all(torch.allclose(each, wanted, rtol=1e-5, atol=1e-6) for each in found)
     assert not torch.allclose(found[0], first, rtol=1e-2)
     assert not weights._memories
+
+
+_CONVOLUTIONS: dict[str, Callable[[], Any]] = {
+    "one dimension": lambda: torch.nn.Conv1d(48, 48, 3, padding=1),
+    "plain": lambda: torch.nn.Conv2d(48, 48, 3, padding=1),
+    "strided": lambda: torch.nn.Conv2d(48, 48, 3, stride=2, bias=False),
+    "pointwise": lambda: torch.nn.Conv2d(48, 48, 1),
+    "groups": lambda: torch.nn.Conv2d(48, 48, 3, dilation=2, groups=3),
+    "depthwise": lambda: torch.nn.Conv2d(48, 48, 3, groups=48),
+    "channels last": lambda: torch.nn.Conv2d(48, 48, 3).to(memory_format=torch.channels_last),
+    "transposed": lambda: torch.nn.ConvTranspose2d(48, 48, 3, stride=2, output_padding=1),
+    "three dimensions": lambda: torch.nn.Conv3d(48, 48, 2),
+}
+
+
+@pytest.fixture
+def packed_convolutions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A number for each weight of a convolution that is kept."""
+    found: list[int] = []
+    keep = conv.Kept
+    monkeypatch.setattr(conv, "Kept", lambda *args: found.append(1) or keep(*args))
+    return found
+
+
+@pytest.mark.parametrize("kind", _CONVOLUTIONS)
+@pytest.mark.parametrize("precision", ["ieee", "tf32"])
+def test_weights_of_convolutions_are_kept(packed_convolutions: list[int], kind: str, precision: str) -> None:
+    """Results, strides and counts are those of a call that keeps nothing."""
+    layer = _CONVOLUTIONS[kind]()
+    dims = layer.weight.ndim - 2
+    x = _array(1, (2, 48, *(10,) * dims), torch.float32)
+    x = x.to(memory_format=torch.channels_last) if kind == "channels last" else x
+    with emulate(fp32_precision=precision) as plain:
+        wanted = [layer(x) for _ in range(4)]
+    assert not packed_convolutions
+    with emulate(fp32_precision=precision) as keeping, torch.no_grad():
+        found = [layer(x) for _ in range(3)]
+        assert len(packed_convolutions) == 1
+        layer.weight.mul_(2)
+        twice = layer(x)
+        assert len(packed_convolutions) == 2
+    bias = 0 if layer.bias is None else layer.bias.detach().view(-1, *(1,) * dims)
+    for each in found:
+        assert each.stride() == wanted[0].stride()
+        torch.testing.assert_close(each, wanted[0].detach(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(twice - bias, 2 * (wanted[0].detach() - bias), rtol=1e-5, atol=1e-5)
+    assert keeping.products == plain.products
+
+
+@pytest.mark.parametrize("write", _WRITES)
+def test_weights_of_convolutions_are_kept_until_something_writes_to_them(
+    packed_convolutions: list[int], write: str
+) -> None:
+    layer, x = torch.nn.Conv2d(64, 48, 1), _array(1, (2, 64, 8, 8), torch.float32)
+    layer.weight = torch.nn.Parameter(layer.weight.detach()[..., 0, 0])
+    compute = lambda: torch.nn.functional.conv2d(x, layer.weight.view(48, 64, 1, 1), layer.bias)  # noqa: E731
+    with emulate(fp32_precision="tf32"), torch.no_grad():
+        first, again = compute(), [compute() for _ in range(2)][1]
+        assert len(packed_convolutions) == 1
+        _WRITES[write](layer.weight)
+        found = [compute() for _ in range(3)]
+    with emulate(fp32_precision="tf32"):
+        wanted = compute().detach()
+    assert torch.allclose(again, first, rtol=1e-5, atol=1e-6)
+    assert all(torch.allclose(each, wanted, rtol=1e-5, atol=1e-5) for each in found)
+    assert not torch.allclose(found[0], first, rtol=1e-2)
+    assert not weights._memories
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_kept_weights_follow_an_optimizer(packed: list[int], packed_convolutions: list[int], foreach: bool) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 32))
+    x = _array(1, (16, 3, 8, 8), torch.float32)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, foreach=foreach)
+    with emulate():
+        for _ in range(3):
+            model(x).square().mean().backward()
+            optimizer.step()
+            wanted = model(x).detach()
+            with torch.no_grad():
+                for _ in range(3):
+                    torch.testing.assert_close(model(x), wanted)
+    assert packed
+    assert packed_convolutions
+
+
+def _double(layer: Any) -> None:
+    with torch.no_grad():
+        layer.weight.mul_(2)
+
+
+@pytest.mark.parametrize("kind", [lambda: torch.nn.Linear(64, 48), lambda: torch.nn.Conv2d(64, 48, 3)])
+def test_weights_that_another_process_writes_to_are_not_kept(
+    packed: list[int], packed_convolutions: list[int], kind: Callable[[], Any]
+) -> None:
+    layer = kind().share_memory()
+    x = _array(1, (32, 64) if layer.weight.ndim == 2 else (2, 64, 6, 6), torch.float32)
+    with emulate(), torch.no_grad():
+        first = [layer(x) for _ in range(3)][-1]
+        process = torch.multiprocessing.get_context("fork").Process(target=_double, args=(layer,))
+        process.start()
+        process.join()
+        found = layer(x)
+    bias = layer.bias.detach() if x.ndim == 2 else layer.bias.detach().view(-1, 1, 1)
+    assert process.exitcode == 0
+    torch.testing.assert_close(found - bias, 2 * (first - bias), rtol=1e-4, atol=1e-5)
+    assert not packed
+    assert not packed_convolutions
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_inference_mode_uses_prepared_calls_and_kept_weights(
+    packed: list[int], packed_convolutions: list[int], dtype: Any
+) -> None:
+    """Results are inference tensors, and follow writes to the weights."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 32)).to(dtype)
+    x = _array(1, (16, 3, 8, 8), torch.float32).to(dtype)
+    q = _array(2, (2, 3, 6, 8), torch.float32).to(dtype)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    wanted = [model(x).detach(), attention(q, q, q)]
+    with emulate() as mode, torch.inference_mode():
+        for _ in range(3):
+            for found, other in zip([model(x), attention(q, q, q)], wanted, strict=True):
+                assert found.is_inference()
+                assert found.stride() == other.stride()
+                torch.testing.assert_close(found, other, rtol=2e-2, atol=2e-2)
+                found.add_(1)  # in place, without versions
+        kept = len(packed), len(packed_convolutions)
+        model[2].weight.mul_(0)
+        assert torch.equal(model(x), model[2].bias.expand(16, -1))
+    assert kept == (1, dtype is torch.float32)
+    assert mode.ran["aten.linear.default"] == mode.ran["aten.convolution.default"] == 4
+    with emulate(), torch.inference_mode():
+        built = torch.nn.Linear(8, 8).to(dtype)
+        rows = torch.ones(16, 8, dtype=dtype)
+        before = [built(rows) for _ in range(3)][-1]
+        built.weight.zero_()
+        assert torch.equal(built(rows), built.bias.expand(16, -1))
+        assert not torch.equal(built(rows), before)
 
 
 def test_weights_are_not_packed_where_they_are_trained(packed: list[int]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from ...backends.operands import ATTENTION_ROLES, act_on
 from ...nn import functional as F
 from ...nn import grad as nn_grad
 from ...tensor.tensor import Tensor
-from .memory import to_ours
+from .memory import Layout, to_ours
 from .operands import tensors_in, why_not
 from .recorded import differentiable
 from .table import runs
@@ -100,4 +102,37 @@ def take_attention(
     def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
         return F.scaled_dot_product_attention(query, key, value, mask, 0.0, is_causal, **options)
 
-    return differentiable(attention, *tensors)
+    descriptions = [None if each is None else _description(each) for each in (query, key, value, attn_mask)]
+    return differentiable(attention, *tensors, layouts=_layouts(choice == _MATH, is_causal, enable_gqa, *descriptions))
+
+
+_Description = tuple[torch.Size, tuple[int, ...], torch.dtype, bool]
+
+
+def _description(x: torch.Tensor) -> _Description:
+    """Shape, strides, type and whether a gradient is needed."""
+    return x.shape, x.stride(), x.dtype, torch.is_grad_enabled() and x.requires_grad
+
+
+@lru_cache(maxsize=1024)
+def _layouts(math: bool, is_causal: bool, enable_gqa: bool, *described: _Description | None) -> Sequence[Layout | None]:
+    """The layouts of torch's output and of its gradients, from its own kernels for tensors without memory."""
+    with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
+        query, key, value, mask = inputs = [
+            None
+            if each is None
+            else torch.empty_strided(*each[:2], dtype=each[2], device="meta", requires_grad=each[3])
+            for each in described
+        ]
+        aten: Any = torch.ops.aten
+        if math:
+            attend = aten._scaled_dot_product_attention_math
+            out = attend(query, key, value, mask, 0.0, is_causal, enable_gqa=enable_gqa)[0]
+        else:
+            attend = aten._scaled_dot_product_flash_attention_for_cpu
+            out = attend(query, key, value, 0.0, is_causal, attn_mask=mask)[0]
+        given = [each for each in inputs if each is not None]
+        wanted = [each for each in given if each.requires_grad]
+        found = iter(torch.autograd.grad(out, wanted, torch.empty_like(out), allow_unused=True) if wanted else ())
+        gradients = [next(found) if each.requires_grad else None for each in given]
+    return tuple(None if each is None else Layout.of(each) for each in (out, *gradients))

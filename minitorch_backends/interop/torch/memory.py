@@ -117,6 +117,13 @@ def to_torch(x: Any, layouts: Sequence[Layout | None] = ()) -> Any:
     return torch.empty_strided(*layout[:2], dtype=dtype).copy_(found)
 
 
+def in_layout(x: torch.Tensor | None, layout: Layout | None) -> torch.Tensor | None:
+    """A tensor of torch with the strides of a layout, differentiably; itself if it has them."""
+    if x is None or layout is None or x.shape != layout.shape or x.stride() == layout.stride:
+        return x
+    return torch.empty_strided(*layout[:2], dtype=x.dtype).copy_(x)
+
+
 _OFFERED_BYTES = 1 << 16
 """Smaller results are copied, which takes less time than offering memory."""
 

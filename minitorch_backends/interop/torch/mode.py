@@ -19,7 +19,6 @@ from ...autograd.extras import module_scope
 from ...autograd.extras.module_scope import as_module
 from ...autograd.modes import grad_mode, no_grad
 from ...backends import precision_policy
-from ...backends.precision_policy import Call
 from ...flags import State, current
 from ...flags.state import override
 from ...linalg import LinAlgError
@@ -35,7 +34,7 @@ from .programs import run_parts_as_calls
 from .table import Entry, entry_of
 from .threads import inherit, inherits
 from .transformers import pad_as_torch
-from .weights import call_that_keeps, forget_written, keep_weights, product_from_kept
+from .weights import FromKept, computed_from_kept, forget_written, keep_weights
 from .whole_calls import CALLS_BY_ROLE, WHOLE_CALLS, inner_attention
 
 _CONTROL_FLOW = frozenset({"associative_scan", "cond", "map_impl", "scan", "switch", "while_loop"})
@@ -267,9 +266,9 @@ def _first(func: Any, entry: Entry, args: tuple, kwargs: dict) -> tuple[Any, Aga
     found = _run(entry, args, kwargs)
     layouts = layouts_of(func, args, kwargs, found)
     run = _run if entry.again is None else _run_again
-    keeping = call_that_keeps(func, args, kwargs)
-    if keeping is not None:
-        run = partial(_run_kept, keeping)
+    from_kept = computed_from_kept(func, args, kwargs)
+    if from_kept is not None:
+        run = partial(_run_kept, from_kept, run)
     return to_torch(found, layouts), lambda args, kwargs: in_torch_memory(partial(run, entry, args, kwargs), layouts)
 
 
@@ -291,10 +290,10 @@ def _run_again(entry: Entry, args: tuple, kwargs: dict) -> Any:
     return adopt(entry.again(*arrays, **kwargs))  # type: ignore[misc]
 
 
-def _run_kept(call: Call, entry: Entry, args: tuple, kwargs: dict) -> Any:
+def _run_kept(from_kept: FromKept, run: Callable[..., Any], entry: Entry, args: tuple, kwargs: dict) -> Any:
     """The same from a weight that was packed before, where it may be."""
-    found = product_from_kept(args, call)
-    return _run_again(entry, args, kwargs) if found is None else adopt(found)
+    found = from_kept(args)
+    return run(entry, args, kwargs) if found is None else adopt(found)
 
 
 def _write(entry: Entry, args: tuple, kwargs: dict, found: Any) -> Any:

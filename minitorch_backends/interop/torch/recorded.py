@@ -13,31 +13,33 @@ from ...func import jvp
 from ...ops.creation.factories import zeros_like
 from ...tensor.tensor import Parameter, Tensor
 from .counts import counting, current_counts
-from .memory import to_ours, to_torch
+from .memory import Layout, in_layout, to_ours, to_torch
 
 Function = Callable[..., Any]
 """Of tensors of ours, to one or several of them."""
 
 
-def differentiable(function: Function, *tensors: torch.Tensor) -> Any:
+def differentiable(function: Function, *tensors: torch.Tensor, layouts: Sequence[Layout | None] = ()) -> Any:
     """`function` of torch's tensors, differentiable to any order, by vmap and by torch.func.
 
-    The function is given tensors of ours, and returns one or a tuple.
+    The function is given tensors of ours, and returns one or a tuple. `layouts` are those of its one result and of the
+    gradients of the tensors, where torch has them.
     """
     differentiated = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
     transformed = torch._C._functorch.peek_interpreter_stack() is not None
     with counting(current_counts.get()):
-        found = _Recorded.apply(_Call(function, differentiated or transformed), *tensors)
+        found = _Recorded.apply(_Call(function, differentiated or transformed, layouts), *tensors)
     return found if len(found) > 1 else found[0]
 
 
 class _Call:
     """One call of a function, with the graph that our engine keeps of it."""
 
-    __slots__ = ("counts", "function", "leaves", "memory", "outputs", "recording")
+    __slots__ = ("counts", "function", "layouts", "leaves", "memory", "outputs", "recording")
 
-    def __init__(self, function: Function, recording: bool) -> None:
+    def __init__(self, function: Function, recording: bool, layouts: Sequence[Layout | None] = ()) -> None:
         self.function, self.recording, self.counts = function, recording, current_counts.get()
+        self.layouts = layouts
         self.leaves: list[Tensor] = []
         self.memory: list[tuple[Any, int]] = []
         self.outputs: tuple[Tensor, ...] = ()
@@ -52,7 +54,7 @@ class _Call:
         with set_grad_enabled(self.recording):
             found = self.function(*self.leaves)
         self.outputs = found if isinstance(found, tuple) else (found,)
-        return to_torch(tuple(each.detach() for each in self.outputs))
+        return to_torch(tuple(each.detach() for each in self.outputs), self.layouts[:1])
 
     def has_graph(self) -> bool:
         """Whether the graph at hand holds for the inputs: no program has resized them, as FSDP does with parameters."""
@@ -96,9 +98,12 @@ class _Recorded(torch.autograd.Function):
                 if not call.has_graph():
                     call = _Call(call.function, recording=True)
                     call.run(tensors)
-                return None, *call.gradients(needed, grads)
-        with counting(ctx.call.counts):
-            return None, *_differentiable(ctx.call.function, tensors, needed, grads)
+                found = call.gradients(needed, grads)
+        else:
+            with counting(ctx.call.counts):
+                found = _differentiable(ctx.call.function, tensors, needed, grads)
+        layouts = ctx.call.layouts[1:] or (None,) * len(found)
+        return None, *map(in_layout, found, layouts)
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: torch.Tensor | None) -> tuple:

@@ -7,7 +7,8 @@ NumPy or another process can reach has no forms. Forms refer to memory that they
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from ...backends.precision_policy import Call
 from ...kernels.gemm import gains_by_keeping
 from ...kernels.precisions.float8 import is_float8
 from ...kernels.registry import ArraySpec
+from ...ops.conv.packed import PackedConvolution
 from ...ops.matmul.dispatch import plain_call
 from ...ops.matmul.linear import from_packed
 from ...ops.packed import Forms
-from .memory import to_array, unowned_array
+from ...tensor.tensor import Tensor, adopt
+from .memory import to_array, to_ours, unowned_array
 from .operands import tensors_in
 from .shared_blocks import shared_block
 
@@ -73,26 +76,81 @@ def _forms_of(matrix: torch.Tensor) -> Forms | None:
     return forms
 
 
-_PRODUCTS = frozenset({torch.ops.aten.mm.default, torch.ops.aten.addmm.default})
+FromKept = Callable[[tuple], np.ndarray | None]
+"""Computes an operator from a kept form of its weight; None where its weight has no forms, or may need a gradient."""
 
 
-def call_that_keeps(func: Any, args: tuple, kwargs: dict) -> Call | None:
-    """How the kernel is called for products like this one, if they gain by a right operand that is packed already."""
-    if func not in _PRODUCTS or kwargs or (len(args) == 3 and args[0].ndim != 1):
+def computed_from_kept(func: Any, args: tuple, kwargs: dict) -> FromKept | None:
+    """How operators like this one are computed from kept weights, if they gain by it."""
+    if kwargs:
         return None
-    a, b = map(to_array, args[-2:])
-    call = plain_call(a.dtype) if a.dtype == b.dtype and a.size and b.size and not is_float8(a.dtype) else None
-    if call is None or "prefer" in call.keywords:
+    return _convolution_like(args) if func is _CONVOLUTION else _product_like(func, args)
+
+
+_LINEAR = torch.ops.aten.linear.default
+"""The layer as it arrives in inference mode, where views of parameters do not say what they are views of."""
+
+_PRODUCTS = frozenset({torch.ops.aten.mm.default, torch.ops.aten.addmm.default, _LINEAR})
+
+
+def _product_like(func: Any, args: tuple) -> FromKept | None:
+    if func not in _PRODUCTS:
         return None
-    specs = ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype)
-    return call if gains_by_keeping(*specs, **call.keywords) else None
+    a, b, addend = args = _factors(func, args)
+    if a.ndim < 2 or b.ndim != 2 or (addend is not None and addend.ndim != 1):
+        return None
+    call = plain_call(to_array(a).dtype) if a.dtype == b.dtype and a.numel() and b.numel() else None
+    if call is None or "prefer" in call.keywords or is_float8(to_array(a).dtype):
+        return None
+    specs = ArraySpec(a.shape, to_array(a).dtype), ArraySpec(b.shape, to_array(b).dtype)
+    return partial(_product, func, call) if gains_by_keeping(*specs, **call.keywords) else None
 
 
-def product_from_kept(args: tuple, call: Call) -> np.ndarray | None:
-    """The product, or the product and the sum, from a right operand that is a parameter; None for others, or
-    where gradients may be needed, for which it changes."""
-    *addend, a, b = args
-    forms = None if torch.is_grad_enabled() else _forms_of(b)
+def _factors(func: Any, args: tuple) -> tuple[Any, Any, Any]:
+    """The factors as a matrix product has them, and what is added or None."""
+    if func is _LINEAR:
+        return args[0], args[1].mT if args[1].ndim == 2 else args[1], args[2] if len(args) == 3 else None
+    return *args[-2:], args[0] if len(args) == 3 else None
+
+
+def _product(func: Any, call: Call, args: tuple) -> np.ndarray | None:
+    """The product, or the product and the sum, whose right operand is a parameter."""
+    forms = None if torch.is_grad_enabled() else _forms_of(args[1] if func is _LINEAR else args[-1])
     if forms is None:
         return None
-    return from_packed(to_array(a), forms.array.T, to_array(addend[0]) if addend else None, call, forms)
+    a, _, addend = _factors(func, args)
+    weight = forms.array if func is _LINEAR else forms.array.T
+    return from_packed(to_array(a), weight, None if addend is None else to_array(addend), call, forms)
+
+
+_CONVOLUTION = torch.ops.aten.convolution.default
+
+
+class _PackedConvolution(PackedConvolution):
+    """The forms of a weight whose version is already checked."""
+
+    __slots__ = ()
+
+    def forms_of(self, weight: Tensor) -> Forms | None:
+        return self._forms
+
+
+def _convolution_like(args: tuple) -> FromKept | None:
+    """Convolutions of float32, which kernels pack weights of; their steps are one number a dimension."""
+    x, weight, _, *steps = args
+    spatial = all(len(each) == weight.ndim - 2 for each in (*steps[:3], *(steps[4:5] if steps[3] else ())))
+    return _convolution if spatial and x.dtype is weight.dtype is torch.float32 else None
+
+
+def _convolution(args: tuple) -> np.ndarray | None:
+    input, weight, bias, *steps, transposed, output_padding, groups = args
+    forms = None if torch.is_grad_enabled() else _forms_of(weight)
+    if forms is None:
+        return None
+    packed = _PackedConvolution()
+    packed._forms = forms
+    stride, padding, dilation = map(tuple, steps)
+    tensors = to_ours(input), adopt(forms.array), None if bias is None else to_ours(bias)
+    if transposed:
+        return packed.conv_transposed(*tensors, (stride, padding, tuple(output_padding), groups, dilation))._array
+    return packed.conv(*tensors, (stride, padding, dilation, groups))._array
