@@ -195,9 +195,10 @@ def test_roles_hold_in_functions_that_compute_half_types_in_float32() -> None:
         plain = call()
         with backends.operands.flags(**dict.fromkeys(roles, "mxfp4")):
             assert 1e-3 < (call() - plain).abs().max() < 10, roles
-    with backends.operands.flags(key="mxfp4", value="q4_0"):
-        both = [attention(x, x, x, need_weights=each)[0] for each in (True, False)]
-        np.testing.assert_allclose(*(each.detach().float().numpy() for each in both), atol=0.01)
+    for roles in ({"key": "mxfp4", "value": "q4_0"}, {"query": "mxfp8", "key": "mxfp8", "probability": "bf16"}):
+        with backends.operands.flags(**roles):
+            both = [attention(x, x, x, need_weights=each)[0] for each in (True, False)]
+            np.testing.assert_allclose(*(each.detach().float().numpy() for each in both), atol=0.01)
 
 
 def test_a_convolution_of_another_dtype_says_that_formats_change_nothing() -> None:

@@ -21,6 +21,23 @@ def assert_near(found: Any, expected: np.ndarray) -> None:
     assert np.abs(found.detach().numpy() - expected).max() <= 5e-6 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("roles", [{"key": "mxfp4"}, {"value": "q4_0"}, {"query": "mxfp8", "key": "mxfp8"}], ids=str)
+def test_attention_that_returns_its_weights_has_roles(roles: dict[str, str]) -> None:
+    torch.manual_seed(0)
+    layer, x = torch.nn.MultiheadAttention(64, 2), torch.randn(5, 2, 64)
+    plain, found = layer(x, x, x)[0], []
+    for need_weights in (True, False):
+        layer.zero_grad()
+        with emulate(), backends.operands.flags(**roles):
+            out, weights = layer(x, x, x, need_weights=need_weights)
+            out.sum().backward()
+        found.append((out.detach(), layer.in_proj_weight.grad.clone()))
+        assert (weights is not None) == need_weights
+    for first, second in zip(*found, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-5)
+    assert (found[0][0] - plain).abs().max() > 1e-3
+
+
 def test_layers_and_products_with_parameters() -> None:
     torch.manual_seed(0)
     layer, x, matrix = torch.nn.Linear(64, 32, bias=False), torch.randn(15, 64), torch.nn.Parameter(torch.randn(64, 32))

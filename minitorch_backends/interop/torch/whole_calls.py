@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from inspect import signature
 from types import FunctionType
 from typing import Any
 
 import torch
 
 from ...backends import precision_policy
-from ...backends.operands import LAYER_ROLES, act_on
+from ...backends.operands import ATTENTION_ROLES, LAYER_ROLES, act_on
 from ...nn import functional as F
 from ...ops import names as ops
 from ...ops.names import einsum
@@ -63,6 +64,22 @@ def _by_role(ours: Callable[..., Any], positional: bool) -> Callable[..., Any]:
     return take
 
 
+def _attention_with_weights(func: Any, *args: Any, **named: Any) -> Any:
+    """Takes attention of several heads that returns its weights while its operands have formats: torch computes it by
+    products, which have no roles. Dropout stays with torch, whose random numbers it draws."""
+    given = signature(func).bind(*args, **named).arguments
+    operands = {id(each): each for each in given.values() if isinstance(each, torch.Tensor)}
+    draws = given.get("training", True) and given["dropout_p"]
+    if not act_on(ATTENTION_ROLES) or not given.get("need_weights", True) or draws or why_not(operands.values()):
+        return NotImplemented
+
+    def call(*tensors: Any) -> Any:
+        ours = dict(zip(operands, tensors, strict=True))  # the same tensor stays one: its projections are one product
+        return F.multi_head_attention_forward(**{name: ours.get(id(each), each) for name, each in given.items()})
+
+    return differentiable(call, *operands.values())
+
+
 @cache
 def inner_attention() -> FunctionType:
     """torch's function of nn.MultiheadAttention, whose products function modes see."""
@@ -82,6 +99,7 @@ WHOLE_CALLS: dict[Any, Callable[..., Any]] = {
 calls that stay with torch."""
 
 CALLS_BY_ROLE: dict[Any, Callable[..., Any]] = {
+    torch.nn.functional.multi_head_attention_forward: _attention_with_weights,
     **{getattr(torch.nn.functional, name): _by_role(getattr(F, name), True) for name in _LAYERS},
     **{getattr(torch, name): _by_role(getattr(ops, name), False) for name in _PRODUCTS},
     torch.Tensor.matmul: _by_role(ops.matmul, False),

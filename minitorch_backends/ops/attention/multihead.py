@@ -196,6 +196,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropped: float
         k, v, composed = apply_roles(q, k, v)
     q, k, v, mask = widen([q, k, v, mask])
     of_scores, of_values = (product_roles(0), product_roles(1)) if composed else (precision, precision)
-    scores = times(q * (1 / math.sqrt(q.shape[-1])), k.mT, of_scores)
+    factor = 1 / math.sqrt(q.shape[-1])  # queries have their format before it
+    scores = times(q, k.mT, of_scores) * factor if composed else times(q * factor, k.mT, of_scores)
     weights = dropout(scores.softmax(-1) if mask is None else masked_softmax(scores + mask), dropped)
     return weights.to(dtype), times(weights, v, of_values).to(dtype)
