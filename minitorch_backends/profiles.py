@@ -123,8 +123,9 @@ def measure(
         name: that of the profile.
 
     Returns a `Profile` for `add`, whose formats say in `findings` what was shown and what stays undetermined: a block's
-    length and order, kept bits, rounding, least exponents, flushed subnormals, restarts along K. m and n are 64, k is
-    64 and up to 2048: other sizes may take other ways.
+    length and order, kept bits, rounding, least exponents, flushed subnormals, restarts along K. `depths` of a format
+    is the range of K for which the rule is shown, as libraries choose blocks by K: products of another K under that
+    profile give a warning. m and n are 64: other sizes may take other ways.
 
     Sources: P. Xie et al., arXiv 2411.00442; M. Fasi et al., PeerJ Computer Science 7:e330; X. Li et al.,
     arXiv 2403.00232. Raises ValueError for unknown formats, for results of another shape or dtype, and where no known
@@ -176,7 +177,9 @@ def _identify_format(operand: str, answers: dict[str, dict[str, str]]) -> tuple[
     """A format and its rule, from answers by format and type of results."""
     keys = [key.partition(" ") for key in answers]
     found = identify(operand, {result: answers[f"{of} {result}"] for of, _, result in keys if of == operand})
-    return operand, (Format(found.rule, "measured", promote_every=found.promote, findings=found.findings),)
+    return operand, (
+        Format(found.rule, "measured", promote_every=found.promote, findings=found.findings, depths=found.depths),
+    )
 
 
 def from_answers(content: dict[str, Any], name: str) -> tuple[Profile, dict[str, str]]:
@@ -246,7 +249,15 @@ def _rule_as_json(rule: Any) -> dict[str, Any]:
 def _way_from_json(content: dict[str, Any]) -> Format:
     rule = None if content["rule"] is None else _rule_from_json(content["rule"])
     lists = {name: tuple(content[name]) for name in ("scaled_blocks", "findings")}
+    lists["depths"] = _depths_from_json(content.get("depths", ()))
     return Format(**{**content, **lists, "rule": rule})
+
+
+def _depths_from_json(content: Any) -> tuple[int, ...]:
+    """The range of K of a measured rule. Raises ValueError for other content."""
+    if content and (len(content) != 3 or any(type(each) is not int or each < 1 for each in content)):
+        raise ValueError(f"depths {content!r}")
+    return tuple(content)
 
 
 def _rule_from_json(content: dict[str, Any]) -> Rule:

@@ -6,6 +6,7 @@ along K, in float32, which half types round at the end.
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ class Unit(NamedTuple):
     rule: Rule | None
     """How it sums; None for float32 sums."""
     evidence: str
-    """What bears the rule out: "hardware", "model" or "inferred"."""
+    """What bears the rule out: "hardware", "model", "inferred" or "measured"."""
     promote: int = 0
     """Places of K after which libraries add partial sums outside of the unit; 0 for never."""
     scaled_blocks: tuple[int, ...] = ()
@@ -36,10 +37,24 @@ class Unit(NamedTuple):
     """Whether products with one row or column are float32's."""
     flushes: bool = False
     """Whether subnormal operands and results count as zero."""
+    depths: tuple[int, ...] = ()
+    """Start, stop and step of the range of K for which a measured rule is shown; () for all."""
+
+    def warn_beyond(self, depth: int) -> None:
+        """Warn of a K for which the rule was not shown: a library may choose other blocks."""
+        if depth and self.depths and depth not in range(*self.depths):
+            first, stop, step = self.depths
+            every = f" in steps of {step}" if step > 1 else ""
+            warnings.warn(
+                f"profile {self.profile!r}: the sums of {self.operand} were measured for K = {first} to {stop - 1}"
+                f"{every}, not {depth}; the device may add these otherwise",
+                stacklevel=3,
+            )
 
     def __repr__(self) -> str:
         promoted = f", partial sums leave the unit every {self.promote} places" if self.promote else ""
-        return f"{self.profile} {self.operand}: {self.rule or 'float32 sums'!r}{promoted}, by {self.evidence}"
+        shown = f" for K of {range(*self.depths)!r}" if self.depths else ""
+        return f"{self.profile} {self.operand}: {self.rule or 'float32 sums'!r}{promoted}, by {self.evidence}{shown}"
 
 
 def refuses(
@@ -63,6 +78,7 @@ def matmul(
 
     if unit.rule is None:
         return in_float32(a, b, unit, OF_HALF.get(a.dtype.name, precision), rounding).astype(a.dtype, copy=False)
+    unit.warn_beyond(a.shape[-1])
     if a.dtype == np.float32:
         from ..precisions.parts import round_to
 

@@ -91,6 +91,7 @@ def _by_unit(
     def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         if unit.rule is None:
             return in_float32(left, right, unit, OF_HALF.get(a.dtype.name, "bf16"))
+        unit.warn_beyond(left.shape[-1])
         batch = broadcast_shapes(left.shape[:-2], right.shape[:-2])
         left, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (left, right))
         out = np.empty((*batch, left.shape[-2], right.shape[-1]), np.float32)

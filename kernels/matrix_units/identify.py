@@ -8,13 +8,14 @@ Nothing is read from an answer by hand, so a rule is found only if it explains e
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..runtime.first_use import load
-from .probes import ADDED_TO_NOTHING, PLACES, probes
+from .probes import ADDED_TO_NOTHING, DEPTHS, PLACES, UNALIGNED, probes
 from .products import definition
 from .rules import Aligned, Chain, Exact, Halves, Lanes, Rule, Tree, TwoStage
 
@@ -33,11 +34,13 @@ class Found(NamedTuple):
         rule: the rule.
         promote: after how many places sums are added to an fp32 number outside of it; 0 for never.
         findings: what each group of probes showed, and which values it could not tell apart.
+        depths: start, stop and step of the range of K for which the rule is shown; () if one K was asked.
     """
 
     rule: Rule
     promote: int
     findings: tuple[str, ...]
+    depths: tuple[int, ...] = ()
 
 
 def identify(name: str, answers: dict[str, dict[str, str]]) -> Found:
@@ -60,7 +63,9 @@ def identify(name: str, answers: dict[str, dict[str, str]]) -> Found:
                 missed.append(f"{type(rule).__name__} of {rule.length} misses {group}")
                 continue
             promote = _restarts(asked, left[0], promote)  # usual values stand first
-            return Found(left[0], promote, tuple(_findings(asked, halves, left[0], promote, left, shapes)))
+            depths, of_depths = _depths(asked, left[0], promote)
+            findings = _findings(asked, halves, left[0], promote, left, shapes)
+            return Found(left[0], promote, (*findings, *of_depths), depths)
     what = f"rule; {', '.join(dict.fromkeys(missed))}" if missed else "kind of sum, got another order"
     raise ValueError(f"identify(): answers for {name} must be those of a known {what}")
 
@@ -134,6 +139,30 @@ def _restarts(asked: _Asked, rule: Rule, promote: int) -> int:
     first = int(drops[0]) if len(drops) else promote
     periods = dict.fromkeys((promote, first, 128, 64, 256, 512, 1024))
     return next((at for at in periods if asked.gives(rule, at, "depth")), first)
+
+
+def _depths(asked: _Asked, rule: Rule, promote: int) -> tuple[tuple[int, ...], list[str]]:
+    """The range of K for which a rule gives all answers, and in words: from `PLACES` both ways to the first K that it
+    misses, in steps of 16 where it misses another K."""
+    if f"K = {DEPTHS[0]}" not in asked.answers:
+        return (), []
+
+    def gives(depth: int) -> bool:
+        return asked.gives(rule, promote, f"K = {depth}")
+
+    shorter, longer = ([*itertools.takewhile(gives, side)] for side in (
+        [depth for depth in reversed(DEPTHS) if depth < PLACES], [depth for depth in DEPTHS if depth > PLACES]
+    ))  # fmt: skip
+    first, last = min(shorter, default=PLACES), max(longer, default=PLACES)
+    whole = first == DEPTHS[0]
+    inside = [depth for depth in UNALIGNED if (whole or depth > first) and depth < last]
+    wrong = [depth for depth in inside if f"K = {depth}" not in asked.answers or not gives(depth)]
+    first, step = (1 if whole else first, 1) if inside and not wrong else (first, 16)
+    every = "" if step == 1 or first == last else f" in steps of {step}"
+    words = [f"the rule is shown for K = {first}" + (f" to {last}{every}" if first < last else "")]
+    if beyond := [depth for depth in DEPTHS if depth > last][:1]:
+        words.append(f"sums of K = {beyond[0]} are made otherwise")
+    return (first, last + 1, step), words
 
 
 def _orders(asked: _Asked) -> Iterator[tuple[int, ...]]:
@@ -232,7 +261,7 @@ def _with_least(rule: Rule, half: bool) -> list[Rule]:
 def _findings(
     asked: _Asked, halves: _Asked | None, chosen: Rule, promote: int, left: list[Rule], shapes: list[tuple[Rule, int]]
 ) -> Iterator[str]:
-    counts = ", ".join(f"{name} {len(values)}" for name, values in asked.answers.items())
+    counts = ", ".join(f"{name} {len(values)}" for name, values in asked.answers.items() if name[0] != "K")
     yield f"all answers are the rule's ({counts})"
     if asked.result in ("float16", "rounded"):
         yield f"sums are made in {np.dtype(asked.sums).name}"
@@ -247,9 +276,8 @@ def _findings(
         places = asked.rows["depth"][0].shape[1]
         of_products = slice(places // 16 + places // PLACES - 1)
         yield f"sums start anew after {promote} places"
-        if asked.differences(chosen, promote, "depth", of_products):
-            yield f"longer sums differ: the rule is shown for K = {PLACES}, and may hold up to K = {promote}"
-        elif asked.differences(chosen, promote, "depth"):
+        differs = asked.differences(chosen, promote, "depth", of_products)
+        if not differs and asked.differences(chosen, promote, "depth"):
             yield f"c is added at another time, so that with c the rule holds up to K = {promote}"
     elif "depth" in asked.answers:
         yield f"sums do not start anew up to K = {asked.rows['depth'][0].shape[1]}"

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-VERSION = 2
+VERSION = 3
 """Of the probes: answers to others cannot be read."""
 
 
@@ -67,6 +67,12 @@ Row = tuple[list[float], list[float], float]
 PLACES = 64
 """K of most probes: two blocks of the longest unit that is known."""
 
+DEPTHS = (16, 32, 48, 112, 192, 208, 272, 336, 400, 464, 528, 784, 1040, 2064)
+"""Other K that are asked, as libraries choose their blocks by K: multiples of 16, which all units take."""
+
+UNALIGNED = (1, 7, 50, 129, 253, 390, 521, 1029)
+"""Other K, which libraries may send another way. Libraries of float8 refuse them."""
+
 ROWS = 64
 """Dot products of one call: the diagonal of a product of so many rows and columns."""
 
@@ -97,6 +103,9 @@ def _groups(name: str, result: str) -> Iterator[Probes]:
     yield Probes("wide", [make.random_row(spread) for spread in (20, 40, 200) for _ in range(80)])
     yield Probes("tiny", [*make.ties(), *(make.tiny_row() for _ in range(250))])
     yield Probes("check", [make.random_row(make.random.choice((0, 2, 5, 10, 30))) for _ in range(400)])
+    if result != "float16":
+        for depth in (*DEPTHS, *(UNALIGNED if not name.startswith("e") else ())):
+            yield Probes(f"K = {depth}", make.of_depth(depth))
 
 
 class _Maker:
@@ -128,6 +137,14 @@ class _Maker:
         big = 2.0**self.top
         rows = [self.sparse({i: big, j: -big}, places, 1.0) for i, j in pairs]
         return rows + [self.sparse({-1: big, j: -big}, places, 1.0) for j in ends]
+
+    def of_depth(self, depth: int) -> list[Row]:
+        """Products alone, without c: pairs show where sums are cut along K, random terms how they are rounded."""
+        ends = {*range(1, depth, max(depth // 12, 1)), depth - 1} - {0}
+        pairs = [(0, j) for j in sorted(ends)] + [(j - 1, j) for j in sorted(ends)[1:]]
+        spreads = (0, 2, 5, 10) if self.bottom > -149 else (0, 2, 5, 10, 30)
+        random_rows = [self.random_row(spread, depth)[:2] for spread in spreads * 2]
+        return self.order(depth, pairs, ()) + [(a, b, 0.0) for a, b in random_rows]
 
     def cut(self) -> Iterator[Row]:
         """Terms so many places below another one, which is then taken away, or not."""
@@ -166,14 +183,14 @@ class _Maker:
         value = min(value, last)
         return value * self.random.choice((-1, 1))
 
-    def random_row(self, spread: int) -> Row:
+    def random_row(self, spread: int, places: int = PLACES) -> Row:
         """Exponents within so many of each other, a seventh of the terms zero."""
         half = self.bottom == -24
         middle = (self.of.greatest + self.of.least) // 2 - 3 * half if self.of.greatest < 20 else 0
         room = min(spread // 2, self.of.greatest - middle - 1, middle - self.of.least, 30)
-        sides = [[self.number(middle + self.random.randint(-room, room)) for _ in range(PLACES)] for _ in range(2)]
+        sides = [[self.number(middle + self.random.randint(-room, room)) for _ in range(places)] for _ in range(2)]
         for side in sides:
-            for place in range(PLACES):
+            for place in range(places):
                 side[place] *= self.random.random() > 0.07
         power = 2 * middle + self.random.randint(-2 * room, 2 * room + 6)
         c = (

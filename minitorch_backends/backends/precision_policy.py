@@ -307,7 +307,8 @@ def _unit(profile: str | None, dtype: np.dtype, precision: str, required: bool, 
             f"{', '.join(formats) or 'unknown'}; allow another precision, or set backends.profile to None"
         )
     promote, scaled = way.promote_every, way.scaled_blocks
-    return Unit(profile, operand, way.rule, way.evidence, promote, scaled, device.exact_gemv, device.flushes)
+    exact, flushes = device.exact_gemv, device.flushes
+    return Unit(profile, operand, way.rule, way.evidence, promote, scaled, exact, flushes, way.depths)
 
 
 @per_state()

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..flags.choices import Names
+from ..flags.state import renew
 from ..kernels.matrix_units import OPERANDS, Aligned, Exact, Halves, Rule, Tree, TwoStage
 
 
@@ -28,6 +29,8 @@ class Format(NamedTuple):
             fast accumulation is requested; 0 for never.
         scaled_blocks: block sizes along K whose power-of-two scales the unit applies itself.
         findings: of a measured rule, what its probes showed and what they left open.
+        depths: of a measured rule, start, stop and step of the range of K for which it is shown; products of another K
+            give a warning. () for all.
     """
 
     rule: Rule | None
@@ -36,6 +39,7 @@ class Format(NamedTuple):
     promote_every: int = 0
     scaled_blocks: tuple[int, ...] = ()
     findings: tuple[str, ...] = ()
+    depths: tuple[int, ...] = ()
 
 
 class Profile(NamedTuple):
@@ -173,7 +177,9 @@ def add(profile: Profile) -> None:
     unknown = profile.formats.keys() - OPERANDS.keys()
     if unknown:
         raise ValueError(f"formats must be of {', '.join(OPERANDS)}, got {', '.join(sorted(unknown))}")
-    PROFILES[profile.name] = profile
+    if PROFILES.get(profile.name) != profile:
+        PROFILES[profile.name] = profile
+        renew()
 
 
 # Stacks for `backends.emulate`: the family of flags that each uses, the defaults of those flags, and the device. "mlx"

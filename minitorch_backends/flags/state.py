@@ -193,6 +193,14 @@ def store(values: Mapping[str, Any], others_stay: bool = True) -> None:
         _process = _state_of({**(_process.stored if others_stay else {}), **values})
 
 
+def renew() -> None:
+    """Replace all states by new ones with the same values: a row of a table that memos were computed from changed."""
+    global _process
+    with _lock:
+        _states.clear()
+        _process = _state_of(_process.stored)
+
+
 def reader(path: str) -> Callable[[Any], Any]:
     """The getter of a flag's property, twice as fast as `current().read(path)`."""
     inherited = override.get

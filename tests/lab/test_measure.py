@@ -1,6 +1,7 @@
 """Profiles measured from products: of NumPy and of this engine, saved, loaded by name, and by the command."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import cli
+from minitorch_backends.backends.precision_policy import resolve
 from minitorch_backends.kernels.matrix_units import multiply, probes
 from minitorch_backends.profiles import PROFILES, Aligned, Chain, Format, Halves, Lanes, Profile, load, measure, save
 
@@ -55,12 +57,57 @@ def test_a_loaded_profile_computes_as_what_was_measured(tmp_path: Path) -> None:
     save(found, tmp_path / "mine.json")
     assert load(tmp_path / "mine.json") == found
     assert load(tmp_path / "mine.json", "other").name == "other"
-    x, w = mt.randn(30, 70), mt.randn(70, 20)
+    x, w = mt.randn(30, 80), mt.randn(80, 20)
     results = []
     for profile in ("mine", "other", "h100"):
         with mt.backends.flags(profile=profile, fp32_precision="e4m3"):
             results.append((x @ w).numpy().tobytes())
     assert results[0] == results[1] != results[2]
+
+
+@pytest.mark.parametrize(
+    ("restart", "depths", "inside", "outside"),
+    [
+        (lambda k: -(-k // 2) if k > 200 else 0, (1, 193, 1), (192, 3), 208),  # one large block, or two equal ones
+        (lambda k: k - k % 16 if k % 16 else 0, (16, 2065, 16), (768,), 100),  # a tail
+        (lambda k: 8 if k < 40 else 0, (48, 2065, 1), (100, 2000), 32),
+        (lambda k: 256, (1, 2065, 1), (1, 777), 4096),
+    ],
+)
+def test_a_rule_is_stated_for_the_depths_that_have_it(
+    restart: Any, depths: tuple, inside: tuple, outside: int, tmp_path: Path
+) -> None:
+    """Libraries choose blocks by K. A profile warns where its rule was not shown, after saving and loading too."""
+
+    def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        return multiply(Chain(), "fp32", a, b, promote=restart(a.shape[1])) + c
+
+    way = measure(product, ["fp32"]).format("fp32")
+    assert way.rule == Chain()
+    assert way.depths == depths
+    # as a format of a matrix unit, as float32 at ieee has none
+    save(Profile("mine", {"tf32": (way,)}), tmp_path / "mine.json")
+    assert load(tmp_path / "mine.json").format("tf32").depths == depths
+    with mt.backends.flags(profile="mine", fp32_precision="tf32"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for k in inside:
+            mt.ones(2, k) @ mt.ones(k, 2)
+        unit = resolve("matmul", np.dtype(np.float32)).keywords["unit"]
+        assert f"by measured for K of {range(*depths)!r}" in repr(unit)
+        with pytest.warns(UserWarning, match=rf"'mine': .*measured for K = {depths[0]} to .*, not {outside};"):
+            mt.ones(2, outside) @ mt.ones(outside, 2)
+
+
+def test_a_profile_that_replaces_another_one_acts() -> None:
+    x, w = mt.randn(30, 64), mt.randn(64, 20)
+    results = []
+    for device in ("a100", "h100"):
+        mt.profiles.add(PROFILES[device]._replace(name="mine"))
+        with mt.backends.flags(fp32_precision="bf16"):
+            for name in ("mine", device):
+                with mt.backends.flags(profile=name):
+                    results.append((x @ w).numpy().tobytes())
+    assert results[0] == results[1] != results[2] == results[3]
 
 
 def test_results_in_bfloat16_show_the_rule_too() -> None:
@@ -123,6 +170,10 @@ def test_files_of_other_content_are_refused(tmp_path: Path) -> None:
         file.write_text(json.dumps(content))
         with pytest.raises(ValueError, match=r"load\(\): .*profile.json must be a profile or answers to probes, got"):
             load(file)
+    good["formats"]["bf16"][0]["depths"] = [1, 65, 0]
+    file.write_text(json.dumps(good))
+    with pytest.raises(ValueError, match=r"must be a profile or answers to probes, got depths \[1, 65, 0\]"):
+        load(file)
     for text in ("", "[]", "{}", '{"formats": 3}', "[" * 100_000):
         file.write_text(text)
         with pytest.raises(ValueError, match=r"load\(\): .*profile.json must be a profile or answers to probes, got"):
