@@ -79,8 +79,8 @@ def run(options: argparse.Namespace) -> int:
         write(found.to_json())
     else:
         write(f"Audit of {found.name}\n")
-        write_table([found.header(), *found.cells(limit=8)])
-        write(f"\n{found.summary()}\n{found.policy}")
+        write_table([found.header(), *found.cells(lab.audits.MOST_LISTED)])
+        write(f"\n{found.omission()}{found.summary()}\n{found.policy}")
     return int(not found.is_met)
 
 
@@ -106,7 +106,7 @@ def load_model(target: str) -> Any:
             config = transformers.AutoConfig.from_pretrained(folder)
             name = (config.architectures or ["AutoModel"])[0]
             return getattr(transformers, name).from_pretrained(folder).eval()
-    model = load_object(target)
+    model = load_object(target, ", an ONNX file, or a checkpoint of transformers that exists")
     return model if hasattr(model, "named_modules") or not callable(model) else model()
 
 

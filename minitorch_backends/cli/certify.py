@@ -34,7 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from .. import lab
 
-    function = load_model(options.target) if options.target.endswith(".onnx") else load_object(options.target)
+    function = (
+        load_model(options.target)
+        if options.target.endswith(".onnx")
+        else load_object(options.target, ", or an ONNX file")
+    )
     inputs = inputs_of(options.inputs, options.target, function)
     listed = options.capabilities
     capabilities = None if listed is None else () if listed == "none" else tuple(listed.split(","))

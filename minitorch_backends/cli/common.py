@@ -9,7 +9,6 @@ import json
 import math
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -77,8 +76,8 @@ def _value(text: str) -> Any:
     return text
 
 
-def load_object(target: str) -> Any:
-    """Load the object `FILE:NAME`; the file runs as a module named after it.
+def load_object(target: str, others: str = "") -> Any:
+    """Load the object `FILE:NAME`; the file runs as a module named after it. `others` names further targets.
 
     The file's folder is prepended to `sys.path`, so that it and worker processes find its neighbours. Raises UsageError
     on every failure.
@@ -86,7 +85,8 @@ def load_object(target: str) -> Any:
     file, colon, name = target.rpartition(":")
     path = Path(file)
     if not colon or not name.isidentifier() or path.suffix != ".py":
-        raise UsageError(f"the target must be FILE:NAME with FILE a Python file, as study.py:solve, got {target!r}")
+        known = f"FILE:NAME with FILE a Python file, as study.py:solve{others}"
+        raise UsageError(f"the target must be {known}, got {target!r}")
     if not path.is_file():
         raise UsageError(f"file {file!r} does not exist")
     sys.path.insert(0, str(path.parent.resolve()))
@@ -119,6 +119,27 @@ _HEADINGS = {
     "seconds": "median time of a call",
     "failed": "rows whose function raised an exception",
     "out of range": "formats in which values are lost or saturate, with the largest share",
+    "log_probability_error": "largest change of a log-probability, in nats",
+    "kl": "mean divergence of the distributions from the true ones, in nats",
+    "worst_kl": "largest divergence of a distribution from the true one, in nats",
+    "flips": "share of rows whose first choice changed",
+    "top5": "mean share of the five largest entries that stay",
+    "margin": "least gap of the two largest true entries over their largest change; below 2, a flip is possible",
+    "wrong": "share of wrong answers",
+    "loss": "mean negative log-probability of the labels",
+    "perplexity": "of the tokens that follow",
+    "log_ratio": "mean change of a token's log-probability, in nats",
+    "ratio_off_1_percent": "share of tokens whose probability changed by more than 1 %",
+    "ratio_off_20_percent": "share of tokens whose probability changed by more than 20 %",
+    "largest_ratio": "largest ratio of a token's probability to its true one, or its inverse",
+    "cosine_distance": "mean of 1 - cosine between a vector and its true one",
+    "worst_cosine_distance": "largest 1 - cosine between a vector and its true one",
+    "nearest_changed": "share of vectors whose nearest neighbour changed",
+    "rank_change": "mean change of a neighbour's rank",
+    "rmse": "root of the mean squared change",
+    "max_abs": "largest change of a value",
+    "bias": "mean change of a prediction",
+    "unexplained": "squared change as a share of the variance of the true values",
 }
 """What the headings of tables mean."""
 
@@ -182,7 +203,7 @@ def show(sweep: Sweep, options: argparse.Namespace) -> int:
         write_json(sweep.rows)
     else:
         write_table(sweep.cells())
-    failures = Counter(row["exception"] for row in sweep.rows if row["exception"] is not None)
-    for exception, count in failures.most_common():
-        sys.stderr.write(f"minitorch-backends {options.command}: {count} of {len(sweep)} rows failed: {exception}\n")
+    failures = sweep.failures()
+    for sentence in failures:
+        sys.stderr.write(f"minitorch-backends {options.command}: {sentence}\n")
     return int(bool(failures))

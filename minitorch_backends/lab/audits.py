@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 _Product = tuple[str, str]
 """A layer's name and one of its products."""
 
+MOST_LISTED = 8
+"""Layers at each precision in a short table."""
+
 _EXACT = "current flags"
 """The level at which a product's outputs are the truth."""
 
@@ -181,13 +184,21 @@ class Audit:
         return "\n".join(align_columns([self.header(), *self.cells(limit)]))
 
     def __str__(self) -> str:
-        return f"{self.table(limit=8)}\n\n{self.summary()}\n{self.policy}"
+        return f"{self.table(MOST_LISTED)}\n\n{self.omission()}{self.summary()}\n{self.policy}"
+
+    def omission(self) -> str:
+        """The sentence that tells how many layers a short table leaves out, or nothing."""
+        return (
+            f"The table has the {MOST_LISTED} worst of {len(self.parts)} layers. "
+            if len(self.parts) > MOST_LISTED
+            else ""
+        )
 
     def _repr_html_(self) -> str:
         from ..display.html import Lines, Rows, as_html
 
-        rows = Rows([self.header(), *self.cells(limit=8)], names=3)
-        return as_html(repr(self)[1:-1], rows, self.summary(), Lines(self.policy))
+        rows = Rows([self.header(), *self.cells(MOST_LISTED)], names=3)
+        return as_html(repr(self)[1:-1], rows, f"{self.omission()}{self.summary()}", Lines(self.policy))
 
     def summary(self) -> str:
         """Sentences: the layers kept at a higher precision, the measures, the share of operations at each precision,
@@ -212,10 +223,11 @@ class Audit:
     def _kept_layers(self) -> str:
         count, layers = len(self.parts), len(self._trials.layers)
         of = f"{count} layers" if count == layers else f"{count} groups of {layers} layers"
-        if not self.kept_gradients:
-            return f"{len(self.kept)} of {of} keep a higher precision"
-        gradients = " and ".join(f"the {product}s of {len(names)}" for product, names in self.kept_gradients.items())
-        return f"The forward pass of {len(self.kept)}, {gradients} of {of} keep a higher precision"
+        kept = f"{len(self.kept)} of {of}"
+        if self.kept_gradients:
+            counts = (f"the {product}s of {len(names)}" for product, names in self.kept_gradients.items())
+            kept = f"The forward pass of {len(self.kept)}, {' and '.join(counts)} of {of}"
+        return f"{kept} keep a higher precision than {self.precisions[0]}"
 
     def header(self) -> tuple[str, ...]:
         device = self._trials.device

@@ -37,6 +37,10 @@ _MOST_LABELS = 24
 """The number of labelled points in a picture of two measures; those on the front come first."""
 
 
+_MOST_INSIDE = 10
+"""The number of lines whose legend is drawn inside of a user's axes; longer ones would hide the lines."""
+
+
 class Line(NamedTuple):
     """The values of one measure along an axis: its label, and for each x the middle, the lower and the upper value."""
 
@@ -147,15 +151,21 @@ def _legend(on: Any, lines: Sequence[Line], outside: bool) -> None:
         return
     handles = [each for axes in (on.axes if outside else [on]) for each in axes.get_legend_handles_labels()[0]]
     first = {each.get_label(): each for each in reversed(handles)}
+    beside = not outside and len(lines) > _MOST_INSIDE
     options: dict[str, Any] = {"loc": "outside right upper"} if outside else {"loc": "best"}
+    if beside:
+        options = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
     shown = [first[line.label] for line in lines]
-    on.legend(
+    legend = on.legend(
         shown,
         [line.label for line in lines],
         fontsize=8 if len(lines) < 12 else 7,
         ncols=math.ceil(len(lines) / 22),
         **options,
     )
+    if beside and on.figure.get_layout_engine() is None:  # nothing else makes room for it
+        box, taken = on.get_position(), legend.get_window_extent().transformed(on.figure.transSubfigure.inverted())
+        on.set_position((box.x0, box.y0, max(min(box.width, 0.99 - taken.width - box.x0), box.width / 4), box.height))
 
 
 def scatter(several: dict[str, Pareto], file: File = None) -> Drawing:
@@ -172,12 +182,27 @@ def scatter(several: dict[str, Pareto], file: File = None) -> Drawing:
             axes.remove()
         for axes, points in zip(grid, several.values(), strict=False):
             ordered = [*points.front, *(point for point in points if not point.best)]
-            names = [point.label for point in ordered]
-            parts = [name.rpartition("=") for name in names]
-            if len({flag for flag, _, _ in parts}) == 1:  # one flag, whose name no label needs
-                names = [value for _, _, value in parts]
+            names = _short_labels([point.label for point in ordered])
             place_labels(axes, [(p.x, p.y) for p in ordered], names, _MOST_LABELS)
     return figure
+
+
+def _short_labels(labels: Sequence[str]) -> list[str]:
+    """Labels such as "n=3, fp32_precision=tf32" without the name of the last flag, where all have the same names and
+    no other value is text, which would need it."""
+    parts = [[each.partition("=") for each in label.split(", ")] for label in labels]
+    others = [value for each in parts for _, _, value in each[:-1]]
+    if len({tuple(name for name, _, _ in each) for each in parts}) > 1 or not all(map(_is_number, others)):
+        return list(labels)
+    return [", ".join([*map("".join, each[:-1]), each[-1][2] or each[-1][0]]) for each in parts]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _draw_points(axes: Axes, points: Pareto) -> None:
@@ -187,6 +212,8 @@ def _draw_points(axes: Axes, points: Pareto) -> None:
     for name, measure, values in zip("xy", points.names, zip(*((p.x, p.y) for p in points), strict=True), strict=False):
         scale_axis(axes, name, values)
         getattr(axes, f"set_{name}label")(measure)
+    if axes.get_xscale() == "linear":
+        axes.xaxis.set_major_locator(MaxNLocator(4))  # labels such as 0.00018 do not meet in a third of the width
     axes.margins(0.15)
 
 

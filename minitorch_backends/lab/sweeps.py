@@ -7,6 +7,7 @@ import functools
 import io
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -100,7 +101,7 @@ class Sweep:
     def _repr_html_(self) -> str:
         from ..display.html import Rows, as_html
 
-        return as_html(repr(self)[1:-1], Rows(self.cells(), len(self.parameters()) + 1))
+        return as_html(repr(self)[1:-1], Rows(self.cells(), len(self.parameters()) + 1), *self.failures())
 
     def where(self, **values: Any) -> Sweep:
         """The rows with these values of parameters, flags or other columns. Raises ValueError for unknown names."""
@@ -136,8 +137,13 @@ class Sweep:
             lines.append((*point, str(len(rows)), str(failed), *values))
         return lines
 
+    def failures(self) -> list[str]:
+        """A sentence for each exception that rows record, the most frequent first."""
+        counts = Counter(row["exception"] for row in self.rows if row["exception"] is not None)
+        return [f"{count} of {len(self)} rows failed: {exception}" for exception, count in counts.most_common()]
+
     def __str__(self) -> str:
-        return self.table()
+        return "\n\n".join([self.table(), *self.failures()])
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the rows, with dicts as text."""
@@ -236,14 +242,17 @@ class Sweep:
             raise ValueError(f"Sweep.plot(): spread must be 'quantiles', 'range' or None, got {spread!r}")
         return x, panels(self.rows, axes, x, y, lines, spread)
 
-    def pareto(self, x: str = "seconds", y: str = "error", by: Iterable[str] = ()) -> Pareto:
+    def pareto(self, x: str = "seconds", y: str = "error", by: str | Iterable[str] = ()) -> Pareto:
         """The settings of flags (and of the parameters `by`) as points of two measures: medians over seeds.
 
         Points are compared with those of the same other parameters only: each size has a front of its own. Raises
-        ValueError for measures that no row has, and where all values are None.
+        ValueError for measures that no row has, where all values are None, and where `by` names no parameter.
         """
         self._check("pareto", (x, y))
-        by = list(by)
+        by = [by] if isinstance(by, str) else list(by)
+        if unknown := [name for name in by if name not in self.parameters()]:
+            known = ", ".join(self.parameters()) or "none"
+            raise ValueError(f"Sweep.pareto(): by must be among the parameters ({known}), got {unknown[0]!r}")
         others = [
             name for name in axes_of(self.rows, self.parameters()) if name in self.parameters() and name not in by
         ]

@@ -13,7 +13,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, cli, lab
-from minitorch_backends.cli.common import fit_columns
+from minitorch_backends.cli.common import fit_columns, write_table
 from minitorch_backends.cli.env import report
 from minitorch_backends.flags import rows
 from minitorch_backends.lab.machine import version
@@ -207,6 +207,7 @@ def test_tables_fit_the_terminal(
     found = capsys.readouterr().out
     assert found.startswith("Audit of study_of_products.py:model\n")
     assert "\nlocal error: largest relative error of one product against float64\n" in found
+    assert "worst of" not in found  # nothing is left out
     cells = [("module", "error"), ("encoder.layers.0.attention", "1e-3"), ("x", "2e-3")]
     assert fit_columns(cells, None)[1] == "encoder.layers.0.attention  1e-3"
     assert fit_columns(cells, 22)[1] == "encoder\N{HORIZONTAL ELLIPSIS}tention  1e-3"
@@ -228,9 +229,24 @@ def test_families_are_compiled_at_each_precision_that_acts_on_them(
     assert "tf33" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("metric", ["logits", "embedding", "regression", "language"])
+def test_each_measure_is_explained_below_the_table(metric: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from minitorch_backends.lab.metrics import measures_of
+
+    answers = {"logits": np.random.default_rng(0).standard_normal((2, 3, 5))}
+    labels = np.ones((2, 3), int) if metric == "language" else None
+    measures = measures_of(metric, answers, answers, labels)
+    write_table([tuple(measures), tuple(map(str, measures.values()))])
+    explained = [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()[3:]]
+    assert len(measures) >= 3
+    assert explained == list(measures)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["audit", "nowhere"], "as study.py:solve, an ONNX file, or a checkpoint of transformers that exists, got 'no"),
+        (["certify", "nowhere"], "as study.py:solve, or an ONNX file, got 'nowhere'"),
         (
             ["sweep", "study.py"],
             "the target must be FILE:NAME with FILE a Python file, as study.py:solve, got 'study.py'",

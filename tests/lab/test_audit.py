@@ -361,3 +361,14 @@ def test_search_among_hundreds_asks_tens():
     assert len(asked) < 25
     low = [weights[place] for place, level in levels.items() if level == "bf16"]
     assert len(low) == np.searchsorted(np.cumsum(np.sort(weights) ** 2), 1.0), "as many as there can be"
+
+
+def test_a_short_table_says_what_it_leaves_out() -> None:
+    few = mt.nn.Sequential(*(mt.nn.Linear(4, 4) for _ in range(8))).eval()
+    many = mt.nn.Sequential(*few, mt.nn.Linear(4, 4)).eval()
+    x = mt.randn(2, 4)
+    with mt.no_grad():
+        sentence = "The table has the 8 worst of 9 layers. "
+        for shown in (str, lambda audit: audit._repr_html_()):
+            assert sentence in shown(lab.audit(many, x, "bf16"))
+            assert "The table has" not in shown(lab.audit(few, x, "bf16"))

@@ -5,6 +5,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import matplotlib.figure
 import numpy as np
 import pytest
 
@@ -121,6 +122,47 @@ def test_no_label_of_a_front_meets_another(sizes: int, precisions: int) -> None:
     assert not any(a.overlaps(b) for a, b in itertools.combinations(written, 2))
     frame = axes.get_window_extent()
     assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in written)
+
+
+def test_ticks_of_narrow_panels_do_not_meet() -> None:
+    rows = [{**row, "seconds": 0.00018 + 1e-5 * place} for place, row in enumerate(sweep_of(3, 10, 1).rows)]
+    figure = lab.Sweep("made", rows).pareto().plot()
+    figure.draw_without_rendering()
+    assert len(figure.axes) == 3
+    for axes in figure.axes:
+        written = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        assert axes.get_xscale() == "linear"
+        assert len(written) >= 3
+        assert not any(a.overlaps(b) for a, b in itertools.pairwise(written))
+
+
+def test_labels_of_a_front_name_what_they_need_alone() -> None:
+    (axes,) = sweep_of(2, 2).pareto(by="n").plot().axes
+    assert {text.get_text() for text in axes.texts} == {"n=1, ieee", "n=1, bf16x6", "n=2, ieee", "n=2, bf16x6"}
+    rows = [
+        {**row, "flags": {**row["flags"], "backward_precision": backward}}
+        for row, backward in itertools.product(sweep_of(1, 2).rows, ("ieee", "tf32"))
+    ]
+    (axes,) = lab.Sweep("made", rows).pareto().plot().axes
+    assert "fp32_precision=ieee, backward_precision=tf32" in {text.get_text() for text in axes.texts}
+    with pytest.raises(ValueError, match=r"by must be among the parameters \(n\), got 'fp32_precision'"):
+        sweep_of(2, 2).pareto(by=["fp32_precision"])
+
+
+@pytest.mark.parametrize(("lines", "layout"), [(3, None), (60, None), (60, "constrained")])
+def test_a_legend_on_axes_of_the_user_hides_no_line(lines: int, layout: str | None) -> None:
+    figure = matplotlib.figure.Figure(layout=layout)
+    axes, other = figure.subplots(1, 2) if layout else (figure.subplots(), None)
+    rows = [{**row, "n": row["n"] % 6, "part": f"part {(row['n'] - 1) // 6}"} for row in sweep_of(6 * lines, 1).rows]
+    found = lab.Sweep("made", [{"part": row.pop("part"), **row} for row in rows])
+    assert found.plot(x="n", by="part", ax=axes) is figure
+    figure.draw_without_rendering()
+    legend = axes.get_legend().get_window_extent()
+    assert len(axes.get_legend().get_texts()) == lines
+    assert legend.x1 <= figure.bbox.x1
+    assert (legend.x0 >= axes.get_window_extent().x1) == (lines > 10)
+    assert axes.get_window_extent().width > 0.1 * figure.bbox.width
+    assert other is None or legend.x1 <= other.get_window_extent().x0
 
 
 def test_each_size_has_a_front_of_its_own(tmp_path: Path) -> None:

@@ -352,6 +352,8 @@ def test_what_a_cell_raises_stands_in_its_row():
     found = lab.sweep(fails, over={"n": [1, 2, 3]}, seeds=None, reference=None)
     assert [row["exception"] for row in found.rows] == [None, "ValueError: no such matrix", None]
     assert repr(found) == "<Sweep of fails: 3 rows, 1 failed>"
+    for shown in (str(found), found._repr_html_()):
+        assert "1 of 3 rows failed: ValueError: no such matrix" in shown
     assert "seconds" not in found.rows[1]
 
 

@@ -92,7 +92,9 @@ def lower_within(
     plan: Plan, budget: float, precisions: Sequence[str] | None, costs: Mapping[str, float] | None
 ) -> tuple[str, ...]:
     """Precisions within a budget, by the Pareto front of cost and squared error, extended step by step. Raises
-    ValueError for a budget below the least error that can be met."""
+    ValueError for a negative budget, and for one below the least error that can be met."""
+    if not budget >= 0:
+        raise ValueError(f"Plan.lower_within(): budget must be a non-negative relative error, got {budget!r}")
     if precisions is None:
         precisions = [name for name, row in PRECISIONS.items() if ELEMENTS[row.operand].has_range_of_fp32]
     names = list(dict.fromkeys(find_precision(name).name for name in precisions))

@@ -118,6 +118,9 @@ def test_lower_within_is_the_cheapest_choice() -> None:
     assert set(plan.lower_within(1.0, [*PRECISIONS])) != {"bf16"}  # narrower ones, whose range is smaller
     with pytest.raises(ValueError, match=r"budget must be at least 0.00407, the least error .*, got 0.001"):
         plan.lower_within(1e-3, ["bf16"])
+    for wrong in (-1.0, math.nan):
+        with pytest.raises(ValueError, match=r"budget must be a non-negative relative error, got (-1\.0|nan)"):
+            plan.lower_within(wrong)
 
 
 def test_lower_within_of_many_steps() -> None:
