@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import repeat
@@ -13,6 +14,10 @@ _MOST_ROWS = 60
 
 class Lines(str):
     """Text whose lines stay lines: a program, or its output."""
+
+
+_NUMBER = re.compile(r"-?[0-9.,]+(e[+-][0-9]+)?%?")
+"""Numbers, which browsers would otherwise break after the sign of the exponent."""
 
 
 class Rows(list[Sequence[str]]):
@@ -36,6 +41,9 @@ class Rows(list[Sequence[str]]):
 
     def _line(self, tag: str, row: Sequence[str], tip: str = "") -> str:
         openings = [f'{tag} class="name"' if place < self.names else tag for place in range(len(row))]
+        for place in range(self.names, len(row)):
+            if _NUMBER.fullmatch(row[place]):
+                openings[place] += ' class="number"'
         if tip:
             openings[self.tip] += f' title="{escape(tip)}"'
         cells = (f"<{opening}>{escape(text)}</{tag}>" for opening, text in zip(openings, row, strict=True))

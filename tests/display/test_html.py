@@ -141,3 +141,11 @@ for name in ("plan", "plan.plot()", "mt.backends.opt_einsum", "mt.backends.snaps
         "plan text/html text/plain", "plan.plot() image/png text/plain",
         "mt.backends.opt_einsum text/html text/plain", "mt.backends.snapshot() text/html text/plain",
     ]  # fmt: skip
+
+
+def test_numbers_stay_on_one_line() -> None:
+    from minitorch_backends.display.html import Rows, as_html
+
+    shown = as_html(Rows([("name", "a", "b"), ("1e-3", "1.9e-03", "bf16")]))
+    assert '<td class="name">1e-3</td><td class="number">1.9e-03</td><td>bf16</td>' in shown
+    assert ".number { white-space: nowrap; }" in shown
