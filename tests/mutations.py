@@ -69,7 +69,7 @@ MUTATIONS = [Mutation(*row) for row in (
      "kernels/test_resampling.py"),
     ("kernels/matrix_units/rules.py", "return np.trunc(x / step) * step", "return np.rint(x / step) * step",
      "kernels/test_matrix_units.py::test_published_outputs kernels/test_matrix_units.py::test_what_units_drop"),
-    ("kernels/arrays/updates.py", "return p - c.lr * d, b", "return p - d * c.lr * c.lr, b",
+    ("kernels/arrays/update_formulas.py", "return p - c.lr * d, b", "return p - d * c.lr * c.lr, b",
      "optim/test_steps.py::test_steps_follow_the_formula"),
     ("kernels/runtime/threading.py", "return min(map(_quota, folders))", "return _quota(root)",
      "kernels/test_threads.py::test_quotas_of_the_control_groups_around"),

@@ -1,8 +1,5 @@
-"""Optimizer steps: element-wise formulas, applied by NumPy to few small arrays and by compiled loops to many or large
-ones.
-
-A formula takes elements (or arrays) of a parameter, its gradient and its state, and constants of their dtype. It
-returns the new values of all but the gradient. Both ways give the same bits.
+"""Optimizer steps: the formulas of `update_formulas`, with the same bits by NumPy for few small arrays and by compiled
+loops for many or large ones.
 """
 
 from __future__ import annotations
@@ -16,6 +13,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..runtime.errstate import restore, silence
 from ..runtime.workspace import address_of
+from .update_formulas import adam, sgd
 
 LARGE = 1 << 16
 """Minimum number of elements for which loading the loops pays off."""
@@ -27,57 +25,6 @@ _GRADIENT = 1
 """Which of the arrays is only read."""
 
 _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
-
-
-class SgdConstants(NamedTuple):
-    """`sign` is -1 to ascend; `kept` is the share of the gradient in the momentum; `nesterov` is 0 or 1."""
-
-    lr: float
-    sign: float
-    weight_decay: float
-    momentum: float
-    kept: float
-    nesterov: float
-
-
-def sgd(p: Any, g: Any, b: Any, c: SgdConstants) -> tuple:
-    """b, the momentum, may be None."""
-    d = -g if c.sign < 0 else g
-    if c.weight_decay:
-        d = d + c.weight_decay * p
-    if b is not None:
-        b = b * c.momentum + c.kept * d
-        d = d + c.momentum * b if c.nesterov else b
-    return p - c.lr * d, b
-
-
-class AdamConstants(NamedTuple):
-    """`sign` is -1 to ascend; weights decay by the factor `decay`, or with `weight_decay` by the gradient; `size` and
-    `scale` have the means' corrections for their start at 0."""
-
-    size: float
-    scale: float
-    eps: float
-    sign: float
-    decay: float
-    weight_decay: float
-    rise: float
-    beta2: float
-    rise_of_squares: float
-
-
-def adam(p: Any, g: Any, m: Any, v: Any, largest: Any, c: AdamConstants) -> tuple:
-    """`largest`, the largest v so far, may be None."""
-    d = -g if c.sign < 0 else g
-    if c.weight_decay:
-        d = d + c.weight_decay * p
-    m = m + c.rise * (d - m)
-    v = v * c.beta2 + c.rise_of_squares * (d * d)
-    top = v
-    if largest is not None:
-        largest = np.maximum(largest, v)
-        top = largest
-    return p * c.decay - c.size * (m / (np.sqrt(top) * c.scale + c.eps)), m, v, largest
 
 
 _LOOPED = (sgd, adam)

@@ -16,7 +16,7 @@ from ..runtime.jit import carray, njit, subroutine
 from ..runtime.launch import launch
 from ..runtime.raw_memory import get, pointer
 from ..runtime.workspace import address_of
-from .updates import AdamConstants, SgdConstants, adam, sgd
+from .update_formulas import AdamConstants, SgdConstants, adam, sgd
 
 _PIECE = 1 << 14
 """Numbers of each array that a task takes."""

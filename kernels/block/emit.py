@@ -44,6 +44,13 @@ def splat(element: ir.Type, value: float, lanes: int = 16) -> ir.Constant:
     return ir.Constant(vector(element, lanes), [value] * lanes)
 
 
+def masked_bits(builder: ir.IRBuilder, value: ir.Value, integer: ir.Type, mask: int) -> ir.Value:
+    """A vector with only the bits of its elements that are set in `mask`; `integer` has the width of an element."""
+    bits = vector(integer, value.type.count)
+    kept = builder.and_(builder.bitcast(value, bits), splat(integer, mask, value.type.count))
+    return builder.bitcast(kept, value.type)
+
+
 def lane_numbers(lanes: int = 16, first: int = 0) -> ir.Constant:
     return ir.Constant(vector(I32, lanes), list(range(first, first + lanes)))
 

@@ -193,13 +193,6 @@ class Tuning(NamedTuple):
     """Whether the CPU begins VDPBF16PS as often as a fused multiply-add, and so does twice the products."""
 
 
-MEASURED = (
-    "exact_products", "exact_small_products", "outer_products", "exact_row_bytes", "exact_split_products",
-    "integer_products", "rows_most", "columns_most", "split_results_most",
-    "vector_products_beside_pairs_most", "spread_microseconds",
-)  # fmt: skip
-"""The fields that `minitorch-backends tune` measures."""
-
 _LEVELS: dict[str, dict[str, Any]] = {
     "amx": {
         "products_per_microsecond": 6e5,

@@ -19,6 +19,14 @@ FOLDER_VARIABLE = "MINITORCH_CONFIG_DIR"
 """Environment variable that names the folder of the user's configuration, in the place of one in ~/.config."""
 
 
+MEASURED = (
+    "exact_products", "exact_small_products", "outer_products", "exact_row_bytes", "exact_split_products",
+    "integer_products", "rows_most", "columns_most", "split_results_most",
+    "vector_products_beside_pairs_most", "spread_microseconds",
+)  # fmt: skip
+"""The fields that `minitorch-backends tune` measures."""
+
+
 class Measured(NamedTuple):
     """Values by instruction set and field, and where they are from."""
 
@@ -59,8 +67,6 @@ def read() -> Measured | None:
 
 def _check_values(found: Any) -> dict[str, dict[str, float]]:
     """The values of a file's content. Raises ValueError where a name or a value is none."""
-    from .tuning import MEASURED
-
     if not isinstance(found, dict) or not isinstance(found.get("date"), str) or not isinstance(found.get("rows"), dict):
         raise ValueError("it must hold an object with a date and rows")
     for isa, row in found["rows"].items():

@@ -18,7 +18,7 @@ from ..block.microkernels import Rows, convert
 from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, emitter
 from ..runtime.jit import ir, subroutine
-from ..runtime.record import record_at
+from ..runtime.raw_memory import record_at
 from .descriptor import PassPlan, Plan
 from .gather_scatter import write_apart, write_together
 from .geometry import GROUP, NOWHERE, RUN_BYTES

@@ -14,7 +14,7 @@ from ..block.tags import constant, field_class
 from ..runtime.emitter import Type, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
-from ..runtime.record import record_at
+from ..runtime.raw_memory import record_at
 from .depthwise_blocks import AXIS_BYTES, UNIT_BYTES, emit_block
 from .depthwise_lanes import Lanes
 from .descriptor import DepthwisePlan

@@ -12,7 +12,7 @@ from ..block.packing import to_bf16
 from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, emitter
 from ..runtime.jit import ir, subroutine
-from ..runtime.record import record_at
+from ..runtime.raw_memory import record_at
 from .descriptor import PassPlan, Plan
 from .gather_scatter import write_all, write_apart, write_together
 from .geometry import NOWHERE, RUN_BYTES

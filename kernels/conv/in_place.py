@@ -30,7 +30,7 @@ from ..gemm.compiled import pairs_multiply, vector_isa
 from ..registry import Refused
 from ..runtime.emitter import Pointer, emitter
 from ..runtime.jit import ir, subroutine
-from ..runtime.record import record_at
+from ..runtime.raw_memory import record_at
 from ..runtime.workspace import address_of
 from .descriptor import PassPlan, Plan
 from .geometry import NOWHERE, Geometry, Pass

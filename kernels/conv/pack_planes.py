@@ -19,7 +19,7 @@ from ..block.tags import constant, instance
 from ..runtime import cpu
 from ..runtime.emitter import Type, emitter
 from ..runtime.jit import ir, subroutine
-from ..runtime.record import behind, record_at
+from ..runtime.raw_memory import behind, record_at
 from .descriptor import Plan, Plane, read_field, table_of
 from .gather_scatter import pointer, widen
 from .geometry import GROUP, Geometry

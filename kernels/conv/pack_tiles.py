@@ -15,7 +15,7 @@ from ..block.packing import joined_limits, parts_of, widened_range
 from ..block.tags import constant, field_class
 from ..runtime.emitter import Class, Pointer, Type, emitter
 from ..runtime.jit import ir, subroutine
-from ..runtime.record import record_at
+from ..runtime.raw_memory import record_at
 from .descriptor import Plan
 from .gather_scatter import read_positions, widen
 from .geometry import GROUP, NOWHERE, RUN_BYTES

@@ -22,7 +22,7 @@ from ..block.tags import constant, field_class
 from ..runtime.emitter import Class, Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
-from ..runtime.record import record_at
+from ..runtime.raw_memory import record_at
 from .descriptor import NchwPlan
 from .gather_scatter import pointer, read_positions, widen
 from .geometry import RUN_BYTES

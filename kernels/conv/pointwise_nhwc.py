@@ -19,7 +19,7 @@ from ..block.tags import constant, field_class
 from ..runtime.emitter import Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
-from ..runtime.record import record_at
+from ..runtime.raw_memory import record_at
 from .descriptor import NhwcPlan, read_field
 from .gather_scatter import pointer
 from .pipeline import (

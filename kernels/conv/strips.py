@@ -16,7 +16,7 @@ import numpy as np
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..runtime.jit import njit, subroutine
 from ..runtime.launch import call_at, launch
-from ..runtime.record import behind, record_at
+from ..runtime.raw_memory import behind, record_at
 from .descriptor import PassPlan, Plan
 from .memory import read64
 from .pack_tiles import LineArguments

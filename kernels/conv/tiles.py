@@ -19,7 +19,7 @@ from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, boolean, emitter
 from ..runtime.jit import ir, subroutine
 from ..runtime.launch import call_at
-from ..runtime.record import record_at
+from ..runtime.raw_memory import record_at
 from .descriptor import PassPlan, Plan
 from .epilogue import FinishArguments
 from .geometry import RUN_BYTES

@@ -17,8 +17,8 @@ from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, emitter, int64
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
-from ..runtime.raw_memory import put
-from ..runtime.record import Address, Bytes, Count, Record, record_at
+from ..runtime.raw_memory import put, record_at
+from ..runtime.record import Address, Bytes, Count, Record
 from .descriptor import Plan
 from .gather_scatter import pointer
 from .memory import read64

@@ -18,7 +18,7 @@ from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, boolean, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
-from ..runtime.record import record_at
+from ..runtime.raw_memory import record_at
 from .descriptor import WeightPlan
 from .gather_scatter import pointer
 from .memory import read64, write32

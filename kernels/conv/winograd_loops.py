@@ -20,7 +20,8 @@ from ..block.vectors import Avx2Float32, Avx512Float32
 from ..runtime.emitter import Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
 from ..runtime.launch import call_at, launch
-from ..runtime.record import Address, Bytes, Count, Record, record_at
+from ..runtime.raw_memory import record_at
+from ..runtime.record import Address, Bytes, Count, Record
 from .gather_scatter import gather
 
 _LANES, _VECTOR = 16, 64

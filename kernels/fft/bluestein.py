@@ -13,7 +13,7 @@ from ..runtime import threading, workspace
 from ..runtime.first_use import load
 from ..runtime.plan_cache import fft_plans
 from ..runtime.workspace import address_of
-from . import stockham
+from . import choice, stockham
 from .contract import complex_of, divisor, fft, lengths_of, real_of
 from .crossovers import crossovers
 from .lengths import factors, lanes_of
@@ -80,14 +80,14 @@ def _along_last(x: np.ndarray, inverse: bool, scale: float, kept: int) -> np.nda
     m = smooth_length(n, lanes_of(part.itemsize))
     row_bytes = m * x.itemsize
     together = max(min(_TOGETHER, _TOGETHER_BYTES // row_bytes, batch // tasks), 1)
-    kind = stockham.kind_of(m, _FEW, part.itemsize) or "long"
+    kind = choice.kind_of(m, _FEW, part.itemsize) or "long"
     plan = fft_plans.get((n, "chirp", part.char, kind), lambda: _plan(n, part, kind), kept)
-    out = stockham.empty(rows.shape, x.dtype)
+    out = choice.empty(rows.shape, x.dtype)
     worker_bytes = 2 * together * row_bytes + plan.worker_bytes
     memory = workspace.take_workspace(threads * worker_bytes)
     try:
         job = Chirps(
-            plan.place, int(inverse), stockham.factor_of(scale), address_of(rows), rows.strides[0],
+            plan.place, int(inverse), choice.factor_of(scale), address_of(rows), rows.strides[0],
             address_of(out), out.strides[0], batch, -(-batch // tasks), together, address_of(memory), worker_bytes,
         )  # fmt: skip
         transform_by_chirp(pool, threads, job)

@@ -14,10 +14,10 @@ from ..registry import ArraySpec
 from ..runtime import threading, workspace
 from ..runtime.plan_cache import fft_plans
 from ..runtime.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
+from .choice import WALKS, factor_of, kind_of, result, search
 from .contract import complex_of, divisor, lengths_of, real_of
 from .crossovers import crossovers
 from .lengths import factors, lanes_of
-from .stockham import WALKS, factor_of, kind_of, result, search
 
 _MOST_BYTES = 1 << 20
 """Bytes of a matrix, half of what the L2 cache of a core has on the CPUs that this was measured on."""

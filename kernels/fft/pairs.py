@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..runtime.jit import njit
-from .stockham import empty
+from .choice import empty
 
 
 def powers_for(x: np.ndarray) -> np.ndarray | None:

@@ -363,7 +363,7 @@ class _Matrices(Matrices):
 def transform_matrices(pool, threads, numbers, first, second, worker_bytes, source, target, memory):
     """Transform matrices along both axes, by two plans whose tables are at these addresses. `numbers` is the address
     of: bytes between matrices of the source and of the target, how many there are, bytes of what is between both
-    transforms, the address of `stockham.WALKS`, and eight of `stockham.NUMBERS` for each transform. source, target and
+    transforms, the address of `choice.WALKS`, and eight of `stockham.NUMBERS` for each transform. source, target and
     memory, so many bytes for each thread, are where their addresses are read."""
     batch, between = get(numbers, 2), get(numbers, 3)
     source, target, memory = get(source, 0), get(target, 0), get(memory, 0)

@@ -21,12 +21,13 @@ from __future__ import annotations
 import numpy as np
 
 from .. import partial_sums
-from ..precisions.products import PRODUCT_BOUND, is_emulated
-from ..registry import ArraySpec, Kernel, without_observers
+from ..precisions.products import is_emulated
+from ..registry import ArraySpec, without_observers
 from ..runtime.context import restore_on_failure
 from ..runtime.invariance import BATCH, BOTH
 from . import blas, compiled, complexes, device, integers, scaled_operands, skinny, small, split_k
 from .compiled import multiply_packed, pack
+from .contract import addmm, exact_addmm, exact_matmul, matmul
 from .linear import Kept, gains_by_keeping, gains_by_packing, linear
 
 __all__ = [
@@ -34,23 +35,6 @@ __all__ = [
     "multiply_packed", "pack",
 ]  # fmt: skip
 
-
-def exact_matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
-    """The product in float64 (complex128 for complex operands); precision and rounding are not applied."""
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    return np.matmul(a.astype(wide), b.astype(wide))
-
-
-def exact_addmm(
-    a: np.ndarray, b: np.ndarray, addend: np.ndarray, *, alpha: float = 1.0, beta: float = 1.0, **_: str
-) -> np.ndarray:
-    """`addmm` in float64 (complex128 for complex operands)."""
-    product = alpha * exact_matmul(a, b)
-    return product + beta * addend if beta else product
-
-
-matmul = Kernel("matmul", reference=exact_matmul, bound=PRODUCT_BOUND)
-addmm = Kernel("addmm", reference=exact_addmm, bound=PRODUCT_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
 matmul.impl("partial_sums", refuses=partial_sums.refuses, by_unit=True, in_parts=True, scales=True, keeps=BOTH)(

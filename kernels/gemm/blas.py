@@ -165,7 +165,7 @@ def refuses_parts(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding:
 @restore_on_failure
 def matmul_of_parts(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
     """The product by float32 products of rounded, split or widened operands, in the order of the kernel's own loops."""
-    from . import matmul as product
+    from .contract import matmul as product
 
     with without_observers(), np.errstate(invalid="ignore", over="ignore"):
         if _is_half(a.dtype):

@@ -36,7 +36,7 @@ def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str =
 @restore_on_failure
 def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
     """The product at a precision of real and imaginary parts, by the best loops for real ones."""
-    from . import matmul as product
+    from .contract import matmul as product
 
     with without_observers(), np.errstate(invalid="ignore", over="ignore"):
         if is_scaled(precision) or any(

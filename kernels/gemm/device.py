@@ -98,7 +98,7 @@ def matmul(
 @restore_on_failure
 def in_float32(a: np.ndarray, b: np.ndarray, unit: Unit, precision: str, rounding: str = "rna") -> np.ndarray:
     """The product of a unit whose order of sums is not known."""
-    from . import matmul as product
+    from .contract import matmul as product
 
     left, right = (_flush_subnormals(x.astype(np.float32, copy=False), unit) for x in (a, b))
     if unit.exact_gemv and 1 in (a.shape[-2], b.shape[-1]) and not current_demand().batch:

@@ -52,7 +52,7 @@ def gains_by_keeping(a: ArraySpec, b: ArraySpec, precision: str = "ieee", roundi
 
 @functools.lru_cache(maxsize=4096)
 def _prefer(a: ArraySpec, b: ArraySpec, precision: str, rounding: str, _: Demand) -> str:
-    from . import matmul
+    from .contract import matmul
 
     return matmul.decide(a, b, precision=precision, rounding=rounding).candidates[0].name
 
@@ -75,7 +75,7 @@ def linear_from_array(
     a: np.ndarray, kept: Kept, addend: np.ndarray | None = None, *, precision: str = "ieee", rounding: str = "rna"
 ) -> np.ndarray:
     """The product as `matmul` does it, and then the sum."""
-    from . import matmul
+    from .contract import matmul
 
     product = matmul(a, kept.array, precision=precision, rounding=rounding)
     return product if addend is None else np.add(product, addend, dtype=product.dtype)

@@ -23,7 +23,7 @@ from ..runtime.workspace import (
 )
 from . import small_batch
 from .jobs import Job, Steps, job_for
-from .small import LINES, SIDE, is_in_lines
+from .small_sizes import LINES, SIDE, is_in_lines
 
 _KEPT_BYTES = 1 << 19
 """Workspace that a thread keeps for products on its own."""

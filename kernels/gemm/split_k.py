@@ -17,7 +17,7 @@ from ..registry import ArraySpec
 from ..runtime import cpu
 from . import compiled
 from .compiled import computed_by_panels, is_exact, pairs_multiply, vector_isa
-from .small import DEPTH, SIDE
+from .small_sizes import DEPTH, SIDE
 
 
 def refuses(

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from ..gemm import matmul
-from ..precisions.products import is_emulated, is_scaled
 from ..registry import without_observers
 from ..runtime.context import restore_on_failure
 from . import lapack
@@ -26,12 +25,6 @@ BLOCK = 64
 """Columns of a panel, as in the compiled factorisations; two blocks of 32 of the MX formats."""
 
 Times = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def applies(keywords: dict[str, Any]) -> bool:
-    """Whether products of these keywords are made here."""
-    precision = keywords.get("precision", "ieee")
-    return "unit" in keywords or is_scaled(precision) or is_emulated(precision)
 
 
 def _times(keywords: dict[str, Any]) -> Times:

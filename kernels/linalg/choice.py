@@ -13,6 +13,9 @@ LU by the batched kernel for large batches): the kernels for small matrices wher
 from __future__ import annotations
 
 import math
+from typing import Any
+
+from ..precisions.products import is_emulated, is_scaled
 
 SMALL = 32
 """The largest size of the kernels for small matrices."""
@@ -45,6 +48,12 @@ def smallest_batch(kernel: str, size: int) -> float:
     """The smallest batch of matrices of this size for which "default" prefers the kernel for small matrices; infinity
     for never."""
     return next((batch for limit, batch in _BATCHES.get(kernel, ()) if size <= limit), math.inf)
+
+
+def multiplies_by_matmul(keywords: dict[str, Any]) -> bool:
+    """Whether products of these keywords are made by `by_matmul`."""
+    precision = keywords.get("precision", "ieee")
+    return "unit" in keywords or is_scaled(precision) or is_emulated(precision)
 
 
 def preferred_name(

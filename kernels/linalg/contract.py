@@ -166,11 +166,11 @@ def _describe(call: Call) -> dict[str, Any]:
 
 
 def _without_products(call: Call) -> bool:
-    from .by_matmul import applies
+    from .choice import multiplies_by_matmul
     from .few_sides import FEW
     from .updates import BLOCK
 
-    few = call.kernel == "cholesky_solve" and call.shapes[1][-1] <= FEW and not applies(call.keywords)
+    few = call.kernel == "cholesky_solve" and call.shapes[1][-1] <= FEW and not multiplies_by_matmul(call.keywords)
     if call.implementation == "lapack" or few:
         return True
     return call.kernel in ("solve", "inv", "cholesky_solve") and call.shapes[0][-1] <= BLOCK

@@ -8,9 +8,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ..block.emit import I1, vector
+from ..block.emit import I1, masked_bits, vector
 from ..runtime.jit import numba, types
-from .lanes import masked_bits
 
 
 class Lanes(types.Type):
@@ -80,4 +79,4 @@ def _type_abs(context):
 @numba.extending.lower_builtin(abs, Lanes)
 def _lower_abs(context, builder, signature, arguments):
     tag = signature.return_type.tag
-    return masked_bits(builder, tag, arguments[0], tag.sign_mask)
+    return masked_bits(builder, arguments[0], tag.integer, tag.sign_mask)

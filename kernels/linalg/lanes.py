@@ -12,7 +12,22 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..block.emit import F32, F64, I1, I32, I64, POINTER, broadcast, call, load, offset, store, transpose, vector
+from ..block.emit import (
+    F32,
+    F64,
+    I1,
+    I32,
+    I64,
+    POINTER,
+    broadcast,
+    call,
+    load,
+    masked_bits,
+    offset,
+    store,
+    transpose,
+    vector,
+)
 from ..block.tags import constant, instance
 from ..runtime.emitter import Class, emitter, float64, int64
 from ..runtime.jit import intrinsic, ir, subroutine, types, when_compiling
@@ -129,18 +144,12 @@ def root(typingctx, a):
     return a(a), codegen
 
 
-def masked_bits(builder: ir.IRBuilder, tag: Any, value: ir.Value, mask: int) -> ir.Value:
-    bits = vector(tag.integer, tag.lanes)
-    kept = builder.and_(builder.bitcast(value, bits), ir.Constant(bits, [mask] * tag.lanes))
-    return builder.bitcast(kept, value.type)
-
-
 @intrinsic
 def exponent_part(typingctx, a):
     """The largest power of two that is at most |a|; 0 for zero and for subnormal numbers, Inf for Inf and NaN."""
 
     def codegen(context, builder, signature, arguments):
-        return masked_bits(builder, a.tag, arguments[0], a.tag.exponent_mask)
+        return masked_bits(builder, arguments[0], a.tag.integer, a.tag.exponent_mask)
 
     return a(a), codegen
 

@@ -16,7 +16,7 @@ from ..registry import ArraySpec, without_observers
 from ..runtime.context import restore_on_failure
 from ..runtime.threading import pool
 from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
-from . import by_matmul, contract
+from . import by_matmul, choice, contract
 from .contract import LU, Cholesky, Inverse, Solution
 from .refine import Refined, in_each, refine_solution, row_norm
 
@@ -65,7 +65,7 @@ def cholesky(a: np.ndarray, **keywords: Any) -> Cholesky:
     from . import blocked_cholesky
     from .updates import Session
 
-    if by_matmul.applies(keywords):
+    if choice.multiplies_by_matmul(keywords):
         return Cholesky(*by_matmul.cholesky(a, **keywords), {"routine": "potrf, by products"})
     n, L, info = a.shape[-1], empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
     with Session(a.dtype, n, n, **options(keywords), of=a) as p:
@@ -140,7 +140,7 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     from .blocked_lu import Sides, lu
     from .updates import Session
 
-    if by_matmul.applies(keywords):
+    if choice.multiplies_by_matmul(keywords):
         return LU(*by_matmul.lu_factor(a, **keywords), {"routine": "getrf, by products"})
     named, (m, n) = options(keywords), a.shape[-2:]
     factors = _Factors.of(a, **named)
@@ -159,7 +159,7 @@ def triangular_solve(
     from .triangular import solve_triangular
     from .updates import Session
 
-    if by_matmul.applies(keywords):
+    if choice.multiplies_by_matmul(keywords):
         which = {"upper": upper, "left": left, "unitriangular": unitriangular, "transpose": transpose}
         return by_matmul.triangular_solve(a, b, **which, **keywords)
     n, x = a.shape[-1], empty(b.shape, b.dtype)
@@ -245,7 +245,7 @@ def solve(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool
 
     low = lowers_precision(precision, refine) and _of_blocks(a.shape[-1])
     keywords |= {"precision": precision, "to_be_refined": low}
-    if b.shape[-1] <= FEW and not by_matmul.applies(keywords):
+    if b.shape[-1] <= FEW and not choice.multiplies_by_matmul(keywords):
         x, packed, pivots, info = _few_solutions(a, b, **options(keywords))
     else:
         packed, pivots, info, _ = lu_factor(a, **keywords)
@@ -322,7 +322,7 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     from .prepared import places
     from .updates import Session
 
-    if by_matmul.applies(keywords):
+    if choice.multiplies_by_matmul(keywords):
         packed, pivots, info = by_matmul.lu_factor(a, **keywords)
         identity = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
         return np.where(info[..., None, None] > 0, np.triu(packed), lu_solve(packed, pivots, identity)), info

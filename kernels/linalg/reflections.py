@@ -14,7 +14,7 @@ from ..registry import ArraySpec, Refused, without_observers
 from ..runtime.context import restore_on_failure
 from ..runtime.first_use import load
 from ..runtime.workspace import address_of, empty
-from . import by_matmul, contract
+from . import by_matmul, choice, contract
 from .contract import QR, Lstsq, Reflectors
 from .magma import lowers_precision, options, refusal, triangular_solve
 from .refine import Refined, in_each, refine_solution, row_norm
@@ -56,7 +56,7 @@ def reflections(
     dtype: np.dtype, m: int, count: int, **keywords: Any
 ) -> Iterator[Reflections | by_matmul.MatmulReflections]:
     """For at most `count` reflections of m rows; `keywords` are the session's."""
-    if by_matmul.applies(keywords):
+    if choice.multiplies_by_matmul(keywords):
         with without_observers():
             yield by_matmul.MatmulReflections(**keywords)
         return

@@ -16,7 +16,8 @@ from ..block import loops, plans, ranges
 from ..precisions.products import is_exact
 from ..registry import Refused
 from ..runtime.jit import subroutine
-from ..runtime.record import Address, Bytes, Count, Record, Tag, behind
+from ..runtime.raw_memory import behind
+from ..runtime.record import Address, Bytes, Count, Record, Tag
 from ..runtime.threading import pool
 from ..runtime.workspace import address_of, return_workspace, take_workspace
 from .groups import tag_of

@@ -136,9 +136,9 @@ class Precision(NamedTuple):
     def product_variance(self, rounding: str | None = None) -> float:
         """Mean square of result - a * b for one product of normal variates, accumulation aside."""
         if self.scale is not None:
-            from .scaling import error_moments
+            from .operand_errors import error_moments
 
-            square, along = error_moments(self.name, rounding or self.rounding)
+            square, along = error_moments(self.scale, self.operand, rounding or self.rounding)
             return 2 * square * (1 + 2 * along) + 2 * along**2 + square**2
         bits, unit = self.significand, 2.0 ** (1 - self.significand)
         first = _MEAN_SQUARE_BINADE * unit**2 / 12

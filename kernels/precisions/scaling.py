@@ -18,14 +18,13 @@ numbers and the scales of blocks apart, and adds their exponents itself.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from .elements import ELEMENTS, RangeCounts, round_to_format
+from .elements import ELEMENTS, RangeCounts
 from .products import Scale, find_precision
 
 draw_seed: Callable[[], int] = lambda: 0  # noqa: E731  (`random` puts the default generator's here)
@@ -116,57 +115,3 @@ def tensor_scale(x: np.ndarray, scale: Scale, greatest: float) -> np.float32:
         largest = np.abs(x[np.isfinite(x)]).max(initial=0)
     limit = np.float32(greatest * (448.0 if scale.block else 1.0))
     return np.maximum(largest / limit, np.finfo(np.float32).tiny) if largest else np.float32(1)
-
-
-# The error of operands
-
-_TENSOR, _BLOCKS, _NUMBERS = 1 << 16, 64, 2048
-
-
-@functools.cache
-def error_moments(precision: str, rounding: str = "rne") -> tuple[float, float]:
-    """The means of d**2 and of x * d, for the error d of a standard normal number x as an operand of a precision.
-
-    Over the distribution of the largest of a block, and below that of the other numbers, at equal steps of probability.
-    A tensor counts as 2**16 numbers, since its scale depends on their largest.
-    """
-    from statistics import NormalDist
-
-    scale, operand = scale_of(precision), find_precision(precision).operand
-    quantile = np.vectorize(NormalDist().inv_cdf)
-    count = scale.block or _TENSOR
-
-    def largest_of(many: int, steps: int) -> np.ndarray:
-        """Largest magnitudes of so many numbers."""
-        return quantile((1 + ((np.arange(steps) + 0.5) / steps) ** (1 / many)) / 2)
-
-    largest = largest_of(count, _BLOCKS)[:, None]
-    below = 2 * np.vectorize(NormalDist().cdf)(largest) - 1  # the share of normal numbers below the largest
-    shares = (np.arange(_NUMBERS) + 0.5) / _NUMBERS
-    others = quantile((1 + below * shares) / 2)
-    scales = _scales(largest, scale, ELEMENTS[operand].greatest, float(largest_of(_TENSOR, 1)[0]))
-    moments = []
-    for x in (largest, others):
-        low, high = (_divide(x, scales, operand, rounding, up) for up in (False, True))
-        alike = low == high  # to nearest, and where stochastic rounding has no choice
-        square, mean = np.where(alike, (high - x) ** 2, (x - low) * (high - x)), np.where(alike, high - x, 0.0)
-        moments.append(np.array([np.mean(square), np.mean(x * mean)]))
-    square, along = (moments[0] + (count - 1) * moments[1]) / count
-    return float(square), float(along)
-
-
-def _scales(largest: np.ndarray, scale: Scale, greatest: float, of_tensor: float) -> np.ndarray:
-    """By what blocks with these largest magnitudes are divided, in a tensor with that largest one."""
-    if scale.format == "e8m0":
-        return np.exp2(np.floor(np.log2(largest)) - np.floor(np.log2(greatest)))
-    if not scale.block:
-        return largest / greatest
-    tensor = of_tensor / (448 * greatest)
-    return round_to_format(largest / (greatest * tensor), "e4m3") * tensor
-
-
-def _divide(x: np.ndarray, scales: np.ndarray, form: str, rounding: str, up: bool) -> np.ndarray:
-    """x rounded to a format with scales, stochastic rounding always down or always up."""
-    uniform = np.full(x.shape, -1.0 if up else 2.0)
-    rounded = round_to_format(x / scales, form, "stochastic" if rounding == "stochastic" else "rne", uniform)
-    return np.minimum(rounded, ELEMENTS[form].greatest) * scales

@@ -15,9 +15,9 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import jit, native, notice, store, targets
+from . import native, notice, store, targets
 from .first_use import await_before_fork, first_use, importing
 from .locks import cached_property
 
@@ -48,7 +48,13 @@ with importing("numba", "llvmlite"):
 
     numba.config.reload_config()
 
+if TYPE_CHECKING:
+    from .jit import Entry
+
 __all__ = ["cgutils", "compile_entry", "dispatcher", "external", "intrinsic", "numba", "type_of", "types"]
+
+before_compiling: list[Callable[[], None]] = []
+"""`jit.before_compiling`, which `jit` puts here."""
 
 _compiling = numba.core.compiler_lock.global_compiler_lock._lock
 await_before_fork(_compiling)
@@ -200,8 +206,8 @@ def _import_without_blas() -> None:
 
 def _prepare() -> None:
     """Define what modules of kernels have to define before anything is compiled."""
-    while jit.before_compiling:
-        jit.before_compiling.pop(0)()
+    while before_compiling:
+        before_compiling.pop(0)()
     context = _Dispatcher.targetdescr.target_context
     _import_without_blas()
     context.load_registries()
@@ -215,7 +221,7 @@ def _needs_of_this_process(module: Any) -> list[str]:
     return needed + [each.name for each in module.global_variables if each.name.startswith("numba.dynamic.globals")]
 
 
-def entry_module(entry: jit.Entry, kinds: tuple) -> Any:
+def entry_module(entry: Entry, kinds: tuple) -> Any:
     """LLVM's module of a function for arguments of these kinds (`native`), with all that it calls, optimised."""
     with (
         first_use(),
@@ -240,7 +246,7 @@ def entry_module(entry: jit.Entry, kinds: tuple) -> Any:
     return optimised
 
 
-def compile_entry(entry: jit.Entry, kinds: tuple) -> bytes:
+def compile_entry(entry: Entry, kinds: tuple) -> bytes:
     """The object file of that module."""
     module = entry_module(entry, kinds)
     with _count_time("llvm_seconds"):

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
 from . import native
-from .jit import cgutils, ir, numba, types
+from .record_types import Pointer
 
 
 def type_of_kind(kind: Any) -> Any:
@@ -16,8 +21,6 @@ def type_of_kind(kind: Any) -> Any:
     if isinstance(kind, native.Items):
         return types.BaseTuple.from_types(tuple(map(type_of_kind, kind.kinds)), kind.of)
     if isinstance(kind, native.Pointer):
-        from .record_types import Pointer
-
         return Pointer(kind.of)
     return getattr(types, kind.rpartition(".")[2])
 

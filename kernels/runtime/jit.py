@@ -44,6 +44,7 @@ def _compiler() -> Any:
     with first_use():
         from . import compiler
 
+        compiler.before_compiling = before_compiling
         return compiler
 
 

@@ -68,3 +68,25 @@ def address(typingctx, array):
 def free(array):
     """Give the memory of `allocate` back."""
     _free(address(array))
+
+
+@intrinsic
+def record_at(typingctx, kind, address):
+    """The record of a class without tags whose fields lie at an address, which a leaf takes as a number."""
+    from .record_types import Pointer
+
+    def codegen(context, builder, signature, arguments):
+        return arguments[1]
+
+    return Pointer(kind.record)(kind, types.int64), codegen
+
+
+@intrinsic
+def behind(typingctx, record, index):
+    """The record that many records behind another one in memory."""
+    size = ir.IntType(64)(8 * record.record.words())
+
+    def codegen(context, builder, signature, arguments):
+        return builder.add(arguments[0], builder.mul(arguments[1], size))
+
+    return record(record, types.int64), codegen

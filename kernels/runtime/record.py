@@ -28,7 +28,6 @@ from typing import Any, ClassVar, NewType, Self, dataclass_transform, get_type_h
 import numpy as np
 
 from . import native
-from .jit import intrinsic, ir, types, when_compiling
 from .workspace import address_of
 
 Address = NewType("Address", int)
@@ -132,30 +131,3 @@ def _words(kind: Any) -> int:
 
 _with_tags: dict[tuple, Any] = {}
 """Subclasses by class and kinds of tags: tags themselves are equal where their fields are."""
-
-
-@when_compiling
-def _define_types() -> None:
-    from . import record_types  # noqa: F401
-
-
-@intrinsic
-def record_at(typingctx, kind, address):
-    """The record of a class without tags whose fields lie at an address, which a leaf takes as a number."""
-    from .record_types import Pointer
-
-    def codegen(context, builder, signature, arguments):
-        return arguments[1]
-
-    return Pointer(kind.record)(kind, types.int64), codegen
-
-
-@intrinsic
-def behind(typingctx, record, index):
-    """The record that many records behind another one in memory."""
-    size = ir.IntType(64)(8 * record.record.words())
-
-    def codegen(context, builder, signature, arguments):
-        return builder.add(arguments[0], builder.mul(arguments[1], size))
-
-    return record(record, types.int64), codegen

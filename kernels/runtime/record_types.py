@@ -8,8 +8,12 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import numba.extending
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
 from . import native
-from .jit import cgutils, ir, numba, types
 from .record import Record, Tag
 
 _WORD = ir.IntType(64)

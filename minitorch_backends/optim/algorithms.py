@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..kernels.arrays import updates
+from ..kernels.arrays import update_formulas
 from ..tensor.tensor import Tensor
 from .optimizer import Formula, Optimizer, options_of
 
@@ -45,7 +45,7 @@ class SGD(Optimizer):
         return ("momentum_buffer" if group["momentum"] else None,)
 
     def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
-        constants = updates.SgdConstants(
+        constants = update_formulas.SgdConstants(
             lr=group["lr"],
             sign=-1 if group["maximize"] else 1,
             weight_decay=group["weight_decay"],
@@ -53,7 +53,7 @@ class SGD(Optimizer):
             kept=1 if first else 1 - group["dampening"],
             nesterov=bool(group["nesterov"]),
         )
-        return Formula.of(updates.sgd, constants, {})
+        return Formula.of(update_formulas.sgd, constants, {})
 
 
 class Adam(Optimizer):
@@ -89,7 +89,7 @@ class Adam(Optimizer):
         step += 1
         lr, weight_decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
         beta1, beta2 = group["betas"]
-        constants = updates.AdamConstants(
+        constants = update_formulas.AdamConstants(
             size=lr / (1 - beta1**step),
             scale=1 / (1 - beta2**step) ** 0.5,
             eps=group["eps"],
@@ -100,7 +100,7 @@ class Adam(Optimizer):
             beta2=beta2,
             rise_of_squares=1 - beta2,
         )
-        return Formula.of(updates.adam, constants, {"step": step})
+        return Formula.of(update_formulas.adam, constants, {"step": step})
 
 
 class AdamW(Adam):

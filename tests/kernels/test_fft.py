@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis.strategies import lists, randoms, sampled_from
 
 from minitorch_backends.kernels import registry
-from minitorch_backends.kernels.fft import contract, fft, matrices, stockham
+from minitorch_backends.kernels.fft import choice, contract, fft, matrices, stockham
 from minitorch_backends.kernels.fft.bluestein import smooth_length
 from minitorch_backends.kernels.fft.crossovers import crossovers
 from minitorch_backends.kernels.fft.lengths import (
@@ -111,7 +111,7 @@ def test_few_transforms(kind: str, dtype: str) -> None:
     of the general one."""
     size, taken = np.dtype(dtype).itemsize // 2, set()
     for n, batch in ((12, 1), (20, 2), (130, 3), (338, 2), (1000, 1), (40, 4 * lanes_of(size) + 3)):
-        found = stockham.kind_of(n, batch, size)
+        found = choice.kind_of(n, batch, size)
         if found is None:
             continue
         taken.add(found)
@@ -195,7 +195,7 @@ def test_wide_matrices(kind: str, dtype: str) -> None:
         share = sharing_rows(rows, lanes)
         found |= {(share, share * rows == lanes), "few columns" if n // rows < lanes else "columns"}
         for batch in (share, share + 1, 2 * share + 1):
-            assert stockham.kind_of(n, batch, size) == "wide"
+            assert choice.kind_of(n, batch, size) == "wide"
             assert_same_both_ways(kind, batch, last, dtype)
     assert found >= {(share, True) for share in (1, 2) if lanes // share >= 4}
     if lanes * size == 64:
@@ -211,10 +211,10 @@ def test_order_of_a_batch(dtype: str) -> None:
         outs, backwards = [], []
         for _ in range(3):
             outs.append(fft["stockham"](x, kind="forward", **options))
-            backwards.append(int(stockham.WALKS[2]))
+            backwards.append(int(choice.WALKS[2]))
         assert backwards in ([1, 0, 1], [0, 1, 0])
         fft["stockham"](outs[-1], kind="inverse", **options)
-        assert stockham.WALKS[2] == backwards[1]
+        assert choice.WALKS[2] == backwards[1]
         assert_within(outs[0], np.fft.fft(x.astype(np.complex128)), dtype, n)
         for out in outs[1:]:
             np.testing.assert_array_equal(out, outs[0])

@@ -7,7 +7,8 @@ import pytest
 
 from minitorch_backends.kernels.block.tags import constant
 from minitorch_backends.kernels.runtime.jit import njit
-from minitorch_backends.kernels.runtime.record import Address, Bytes, Count, Record, Tag, behind
+from minitorch_backends.kernels.runtime.raw_memory import behind
+from minitorch_backends.kernels.runtime.record import Address, Bytes, Count, Record, Tag
 
 
 class Two(NamedTuple):

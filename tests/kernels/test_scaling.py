@@ -13,7 +13,8 @@ from minitorch_backends import backends, explain
 from minitorch_backends.kernels.conv import conv, conv_input_gradient, conv_weight_gradient
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.precisions import scaling
-from minitorch_backends.kernels.precisions.products import PRECISIONS, predicted_error
+from minitorch_backends.kernels.precisions.operand_errors import error_moments
+from minitorch_backends.kernels.precisions.products import PRECISIONS, find_precision, predicted_error
 
 from ..support import reference
 
@@ -57,7 +58,8 @@ def test_stochastic_rounding_is_right_on_average(precision: str) -> None:
     nearest = _value(x, precision).astype(np.float64)
     assert np.all((nearest == down) | (nearest == up)), "to one of two neighbours"
     unsaturated = np.abs(x) <= np.abs(values).max(0)
-    square, along = scaling.error_moments(precision, "stochastic")
+    row = find_precision(precision)
+    square, along = error_moments(row.scale, row.operand, "stochastic")
     error = values - x
     of_means = np.mean((values.mean(0) - x)[unsaturated] ** 2)
     assert of_means == pytest.approx(np.mean(error[:, unsaturated] ** 2) / many, rel=0.1)

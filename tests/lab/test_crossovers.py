@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from minitorch_backends.kernels.block import tuning
+from minitorch_backends.kernels.block import tuning, tuning_file
 from minitorch_backends.kernels.gemm import compiled
 from minitorch_backends.kernels.runtime import cpu
 from minitorch_backends.lab import crossovers as module
@@ -68,7 +68,7 @@ def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
 
 def test_all_that_can_be_measured_is_in_the_table():
     found = crossovers()
-    assert {each.field for each in found} <= set(tuning.MEASURED)
+    assert {each.field for each in found} <= set(tuning_file.MEASURED)
     assert len({each.name for each in found}) == len(found)
     for each in found:
         values = [point.value for point in module.path_of(each)]

@@ -221,7 +221,7 @@ def test_a_damaged_tuning_file_is_passed_over(tmp_path: Path, monkeypatch: pytes
 
 
 def _measured_names() -> Any:
-    from minitorch_backends.kernels.block.tuning import MEASURED
+    from minitorch_backends.kernels.block.tuning_file import MEASURED
 
     return MEASURED
 

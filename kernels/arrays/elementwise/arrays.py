@@ -11,9 +11,7 @@ from ...runtime import cpu, threading
 from ...runtime.invariance import isa_demanded
 from ...runtime.workspace import address_of, empty
 from .turned import in_order
-
-LENGTH = 1 << 13
-"""Numbers that a thread takes at a time."""
+from .ufuncs import LENGTH
 
 _FLOAT32 = np.dtype(np.float32)
 

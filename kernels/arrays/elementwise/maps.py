@@ -9,7 +9,7 @@ from ...block.emit import I64, POINTER, loop_of_any, offset
 from ...runtime.emitter import Class, Pointer, emitter
 from ...runtime.jit import njit, subroutine
 from ...runtime.launch import call_at, launch
-from .arrays import LENGTH
+from .ufuncs import LENGTH
 from .vectors import Vectors
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from ...runtime import cpu, invariance, threading
 from ...runtime.errstate import restore, silence
 from ...runtime.workspace import address_of, empty, return_workspace, take_workspace
-from .arrays import LENGTH, back, by_vectors, cast_leaf, is_half, leaf_of, map_arrays, memory_order
+from .arrays import back, by_vectors, cast_leaf, is_half, leaf_of, map_arrays, memory_order
 from .turned import in_order
-from .ufuncs import Lines, Loop, lines_of, loop_of
+from .ufuncs import LENGTH, Lines, Loop, lines_of, loop_of
 
 LARGE = 1 << 16
 """Number of elements from which other threads are worth waking. Callers of `threaded_function` compare sizes

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import LENGTH
+LENGTH = 1 << 13
+"""Numbers that a thread takes at a time, by these loops or by those of `maps`."""
 
 _LEAST_LINE = 32
 """Minimum numbers per line; each line costs a call of 10 ns."""
