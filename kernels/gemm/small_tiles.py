@@ -22,9 +22,6 @@ from ..runtime.raw_memory import get
 from .small_batch import HEADER, Alone, InARow, SegmentArguments
 from .small_packing import Exactly, Roughly, to_tiles
 
-SIDE, DEPTH = 128, 256
-"""The most rows or columns, and the greatest depth."""
-
 FIELDS = (*HEADER, "m", "n", "k", "a_stride", "b_stride", "c_row")
 """The int64 of a job: the sizes, and the bytes from one contiguous line of an operand to the next."""
 
