@@ -34,7 +34,7 @@ from ..backends.precision_policy import node_metadata
 from ..kernels.arrays.elementwise import in_rows, is_half
 from ..kernels.runtime.errstate import restore, silence
 from ..tensor import instrumentation
-from ..tensor.call_errors import broadcast_error, explain, scalar, unfit
+from ..tensor.call_errors import broadcast_error, explain, scalar
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import FLOATING, DType, dtype_of
 from ..tensor.parameter_types import numeric_parameters
@@ -323,15 +323,15 @@ class Op:
     def refusal(self, error: Exception, arrays: Sequence[Any], given: Iterable[tuple[str, Any]]) -> Exception:
         """The exception to raise for an error of the forward.
 
-        In order: the sentence about an invalid argument; torch's error with the sizes if NumPy could not broadcast; a
-        sentence about the shapes for other failures; otherwise the error itself.
+        In order: the sentence about an invalid argument; torch's error with the sizes if NumPy could not broadcast;
+        otherwise the error itself.
         """
         if mistake := explain(error, self.called, self.forward, given):
             return mistake
         broadcasts = self.promote or self.ufunc or "broadcast" in str(error)
         if isinstance(error, ValueError) and broadcasts and (mistake := broadcast_error(self.called, arrays)):
             return mistake
-        return unfit(error, self.called, arrays) or error
+        return error
 
     # Recording
 

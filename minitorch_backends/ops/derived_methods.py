@@ -12,6 +12,7 @@ from ..autograd.mutation import refuse_unwritable
 from ..dispatch.op import composite
 from ..tensor.call_errors import argument_errors, install, refuse_other_than_tensor
 from ..tensor.casting import cast_unchecked
+from ..tensor.size import addressable
 from ..tensor.tensor import Tensor, adopt
 from .elementwise.special import polygamma
 from .views.broadcasting import broadcast_shapes
@@ -30,12 +31,17 @@ def _declare_method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @composite()
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first `size` rows of `nonzero`, padded with `fill_value` if there are fewer."""
+    """The first `size` rows of `nonzero`, padded with `fill_value` if there are fewer.
+
+    Raises RuntimeError for a negative size.
+    """
+    if size < 0:
+        raise RuntimeError(f"nonzero_static(): argument 'size' must be a non-negative integer, got {size}")
     return adopt(_pad_rows(np.argwhere(input._array), size, fill_value))
 
 
 def _pad_rows(rows: np.ndarray, size: int, fill_value: int) -> np.ndarray:
-    out = np.full((size, rows.shape[1]), fill_value, np.int64)
+    out = np.full(addressable((size, rows.shape[1])), fill_value, np.int64)
     out[: len(rows)] = rows[:size]
     return out
 

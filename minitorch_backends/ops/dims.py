@@ -63,6 +63,8 @@ def wrap_dims(dims: int | Iterable[int], ndim: int) -> tuple[int, ...]:
 
 def shape_of(sizes: Sequence[Any]) -> tuple[int, ...]:
     """The sizes in `f(2, 3)` or `f((2, 3))` as a tuple of ints. Raises TypeError for sizes that are not integers."""
+    if sizes is None:
+        raise TypeError("sizes must be integers, got None; expected (2, 3) or 2, 3, for example")
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
     try:

@@ -1,22 +1,21 @@
 """Errors about arguments.
 
 Only booleans and numbers are checked before a call. If a call fails midway, its arguments are compared with the
-annotations and defaults of the function and with Python's message, to name the invalid one.
+annotations and defaults of the function, to name the invalid one.
 """
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
-import itertools
 import re
 import reprlib
 import sys
-import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dis import opname
 from itertools import zip_longest
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -138,12 +137,11 @@ def explain(
 ) -> Exception | None:
     """Return the error to raise for `error`.
 
-    It names the first argument of `function` that is not of its annotated type, or that Python, C or NumPy could not
-    use. Returns None if no argument is at fault, or if this package or the user's code raised `error` deliberately.
+    It names the first argument of `function` that is not of its annotated type, or the one with the largest integer if
+    memory or C's integers did not suffice. Returns None if all arguments have their types, or if this package or the
+    user's code raised `error` deliberately.
     """
-    if getattr(error, "unexplained", False):
-        error = error.__cause__  # type: ignore[assignment]
-    if not _is_failure(error):
+    if not isinstance(error, _OF_ARGUMENTS) or not _is_failure(error):
         return None
     given = list(given)
     expected = expected_types(function)
@@ -151,100 +149,34 @@ def explain(
         kind = expected.get(parameter, Any)
         if not fits(value, kind):
             return _not_a(name, parameter, describe(kind), value)
-    return _explain_type(error, name, given) or _not_finite(error, name, given) or _too_large(error, name, given)
-
-
-def unfit(error: Exception, name: str, arrays: Iterable[Any]) -> Exception | None:
-    """A sentence about the input shapes for an operation that failed with `error`; None for other errors.
-
-    The error is marked as unexplained, so that a calling function may still find the invalid argument.
-    """
-    if not isinstance(error, (ValueError, IndexError, TypeError)) or not _is_failure(error):
-        return None
-    shapes = " and ".join(str(list(np.shape(array))) for array in arrays if array is not None)
-    text = f"{name}(): inputs of shape {shapes} do not fit each other or the other arguments: {error}"
-    refusal = TypeError(text) if isinstance(error, TypeError) else RuntimeError(text)
-    refusal.unexplained = True  # type: ignore[union-attr]
-    return refusal
+    return _too_large(error, name, given)
 
 
 def _not_a(name: str, parameter: str, expectation: str, value: Any) -> TypeError:
-    if is_foreign(value):
-        return not_a_tensor(name, parameter, value, expectation)
-    if "Tensor" in expectation and (isinstance(value, np.ndarray) or is_foreign(value)):
+    if is_foreign(value) or ("Tensor" in expectation and isinstance(value, np.ndarray)):
         return not_a_tensor(name, parameter, value, expectation)
     shape = f" of shape {list(value.shape)}" if isinstance(value, Tensor) and value.ndim else ""
     found = f"{type(value).__name__}{shape}" if shape else f"{type(value).__name__} {reprlib.repr(value)}"
     return TypeError(f"{name}(): argument {parameter!r} must be {expectation}, not {found}")
 
 
-_NEEDS = (
-    (r"as an integer|integer is required|indices must be|integer scalar", "int"),
-    (r"not iterable|has no len|not subscriptable|unpack non-iterable|argument after \*", "a sequence"),
-    (r"has no attribute '(?:_\w+|numpy|dtype|shape|ndim|numel|dim|detach|is_complex|requires_grad)'", "Tensor"),
-    (r"supported between|unsupported operand|bad operand|multiply sequence", "number"),
-    (r"real number|to a? ?number|string to float", "number"),
-    (r"unhashable type", "a name"),
-)
-"""Patterns of messages of Python and NumPy, with the expectation about the argument that each implies."""
-
-
-_KINDS = r"'([\w.]+)' object|'([\w.]+)' and|and '([\w.]+)'|(?:not|type:?) '?([\w.]+)'?|non-iterable ([\w.]+)"
-"""Where a message of Python's names a type."""
-
-
-def _explain_type(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeError | None:
-    """The sentence about the argument whose type the message of `error` names."""
-    text = str(error)
-    needed = next((need for pattern, need in _NEEDS if re.search(pattern, text)), None)
-    if needed is None:
-        return None
-    kinds = re.findall(_KINDS, text)
-    mentioned = [kind.rpartition(".")[2] for group in kinds for kind in group if kind]
-    mentioned += ["str", "bytes"] * ("string" in text) + ["float", "bool"] * (needed == "int")
-    mentioned += ["tuple", "list"] * ("sequence" in text)
-    for kind, (parameter, value) in itertools.product(mentioned, given):
-        if type(value).__name__ == kind and not (needed == "Tensor" and isinstance(value, Tensor)):
-            return _not_a(name, parameter, needed, value)
-    for parameter, value in given:
-        if isinstance(value, (tuple, list)) and any(type(each).__name__ in mentioned for each in value):
-            return _not_a(name, parameter, f"a sequence of {needed}", value)
-    return None
-
-
-def _not_finite(error: Exception, name: str, given: list[tuple[str, Any]]) -> RuntimeError | None:
-    """The sentence about infinity or NaN where an integer is expected."""
-    if not re.search("cannot convert float (infinity|NaN)", str(error)):
-        return None
-    for parameter, value in given:
-        for each in value if isinstance(value, (tuple, list)) else (value,):
-            if isinstance(each, (float, np.floating)) and not np.isfinite(each):
-                return RuntimeError(f"{name}(): argument {parameter!r} must be finite, got {value!r}")
-    return None
-
-
-_TOO_LARGE = re.compile(
-    r"too big|too large|[Mm]aximum|negative dimensions|greater than|less than|non-negative|overflow"
-)
-
-
 def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exception | None:
-    """The sentence about the largest integer, for an integer that C or NumPy rejected or an allocation that failed."""
+    """The sentence about too many dimensions, or about the largest integer if C or memory rejected it."""
     if re.search("maximum supported dimension|number of dimensions must be within", str(error)):
         return RuntimeError(f"{name}(): tensors have at most 64 dimensions, and the result would have more")
-    refused = isinstance(error, OverflowError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error)))
-    if not refused and not (isinstance(error, MemoryError) and not str(error)):
-        return None
     found = [(abs(each), parameter, value) for parameter, value in given for each in _integers(value)]
-    if not found:
+    if not found or (isinstance(error, MemoryError) and str(error)):
         return None
     size, parameter, value = max(found, key=lambda each: each[0])
-    text = reprlib.repr(value)
     if size >= 2**63:
-        kind = OverflowError if "to float" in str(error) else ValueError
-        return kind(f"{name}(): argument {parameter!r} must hold integers of at most 64 bits, got {text}")
+        return ValueError(
+            f"{name}(): argument {parameter!r} must hold integers of at most 64 bits, got {reprlib.repr(value)}"
+        )
+    if not isinstance(error, (OverflowError, MemoryError)):
+        return None
     return RuntimeError(
-        f"{name}(): argument {parameter!r} must be smaller, got {text}; a result of this size cannot be computed"
+        f"{name}(): argument {parameter!r} must be smaller, got {reprlib.repr(value)}; a result of this size cannot be "
+        "computed"
     )
 
 
@@ -272,35 +204,30 @@ def broadcast_error(name: str, arrays: Iterable[Any]) -> RuntimeError | None:
     return None
 
 
-def _frames(error: Exception) -> list[types.TracebackType]:
-    """The stack frames that an error passed through, innermost last."""
-    frames, traceback = [], error.__traceback__
-    while traceback is not None:
-        frames.append(traceback)
-        traceback = traceback.tb_next
-    return frames
+_LIBRARIES = frozenset(("numpy", "numba", "scipy")) | sys.stdlib_module_names
 
-
-def _module(traceback: types.TracebackType) -> str:
-    return traceback.tb_frame.f_globals.get("__name__", "")
+_OF_ARGUMENTS = (TypeError, AttributeError, ValueError, LookupError, OverflowError, MemoryError, Warning)
+"""The errors of operations on arguments of other types than the annotated ones."""
 
 
 def is_deliberate(error: Exception) -> bool:
     """Whether a `raise` statement of this package made the error, as opposed to a failed operation."""
-    last = _frames(error)[-1:]
-    if not last or not _module(last[0]).startswith(f"{_PACKAGE}."):
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None or _package(traceback) != _PACKAGE:
         return False
-    return dis.opname[last[0].tb_frame.f_code.co_code[last[0].tb_lasti]] == "RAISE_VARARGS"
+    return opname[traceback.tb_frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
 
 
-_LIBRARIES = frozenset(("numpy", "numba", "scipy")) | sys.stdlib_module_names
+def _package(traceback: TracebackType) -> str:
+    return traceback.tb_frame.f_globals.get("__name__", "").partition(".")[0]
 
 
 def _is_failure(error: Exception) -> bool:
     """Whether an operation failed in this package or in a library that it called, not in the user's functions."""
-    if is_deliberate(error):
-        return False
-    for traceback in reversed(_frames(error)):
-        if (package := _module(traceback).partition(".")[0]) not in _LIBRARIES:
-            return package == _PACKAGE
-    return False
+    inner, traceback = "", error.__traceback__
+    while traceback is not None:
+        inner = inner if (package := _package(traceback)) in _LIBRARIES else package
+        traceback = traceback.tb_next
+    return inner == _PACKAGE and not is_deliberate(error)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...dispatch.op import composite
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..images.pool import add_batch, count_of
@@ -60,6 +61,7 @@ def _max_unpool(
         raise RuntimeError(
             f"{name}: found an invalid max index: {worst} (output volumes are of size {'x'.join(map(str, size))})"
         )
+    addressable((*x.shape[:2], *size))
     result = unpool(x, indices.unsqueeze(0) if unbatched else indices, size)
     return result.squeeze(0) if unbatched else result
 

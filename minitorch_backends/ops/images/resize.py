@@ -14,6 +14,7 @@ from ...dispatch.op import Array, composite, op
 from ...kernels.arrays import resampling
 from ...tensor.call_errors import argument_errors, scalar
 from ...tensor.dtypes import uint8
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..functional import functional
 from ..indexing.accumulate import apply_at
@@ -205,6 +206,7 @@ def interpolate(
             f"interpolate: input and output sizes should be greater than 0, but got input {list(input.shape)} and "
             f"output {list(wanted)}"
         )
+    addressable((*input.shape[:2], *wanted))
     if mode == "area":
         return _AREA[input.ndim - 3](input, wanted)
     x = input.float() if of_bytes else widen(input)

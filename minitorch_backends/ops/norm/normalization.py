@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -141,8 +142,8 @@ def _reshape_weight(tensor: Tensor, shape: tuple[int, ...], input: Tensor) -> Te
 # Over the last dimensions
 
 
-def _shape_of(normalized_shape: Any, input: Tensor, name: str) -> tuple[int, ...]:
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+def _shape_of(normalized_shape: int | Sequence[int], input: Tensor, name: str) -> tuple[int, ...]:
+    shape = (int(normalized_shape),) if isinstance(normalized_shape, (int, np.integer)) else tuple(normalized_shape)
     if not shape:
         raise RuntimeError(f"{name}: expected normalized_shape to have at least one size, got {list(shape)}")
     if input._array.shape[-len(shape) :] != shape:
@@ -162,7 +163,11 @@ def _check(name: str, argument: str, tensor: Tensor | None, shape: tuple[int, ..
 @functional
 @composite(method=False, takes="f")
 def layer_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """Standardise over the last dimensions, which are `normalized_shape`, then scale and shift (Ba et al., 2016).
 
@@ -178,7 +183,9 @@ def layer_norm(
 
 @functional
 @composite(method=False, takes="fc")
-def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+def rms_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     """Divide by the root of the mean square over the last dimensions, then scale (Zhang and Sennrich, 2019).
 
     `eps` is added to the mean square; by default the machine epsilon of the dtype computed in (float32 for half types).

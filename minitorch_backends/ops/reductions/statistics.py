@@ -135,6 +135,7 @@ def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Arra
     bins = integer("histc", "bins", bins)
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be > 0, got {bins}")
+    addressable((bins,))
     low, high = float(min), float(max)
     if low == high and input.size:
         low, high = float(input.min()), float(input.max())

@@ -231,6 +231,7 @@ def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[
             f"diagonal dimensions cannot be identical, got {dim1} and {dim2} for a result of {ndim} dimensions"
         )
     rest, side = iter(shape[:-1]), shape[-1] + abs(offset)
+    addressable((*shape[:-1], side, side))
     return tuple(side if dim in (first, second) else next(rest) for dim in range(ndim))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index as as_int
 from typing import Any
 
@@ -212,7 +212,7 @@ _CUTS = {"indices": "indices_or_sections", "sections": "indices_or_sections"}
 
 
 @composite()
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split_with_sizes(input: Tensor, split_sizes: Iterable[int], dim: int = 0) -> tuple[Tensor, ...]:
     """`split` by a list of sizes."""
     return split(input, list(split_sizes), dim)
 

@@ -62,6 +62,8 @@ def _inverse(dims: Any, ndim: int) -> tuple[int, ...]:
 )
 def permute(input: Array, dims: Any) -> Array:
     """A view with the dimensions in the order `dims`. Raises RuntimeError unless each is named exactly once."""
+    if dims is None:
+        raise TypeError("permute(): argument 'dims' must be a sequence of int, not None")
     if len(dims) != input.ndim:
         raise RuntimeError(
             f"permute: dims {list(dims)} must name each of the {input.ndim} dimensions of {list(input.shape)} once"
