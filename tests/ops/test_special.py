@@ -67,6 +67,22 @@ def test_limits_at_infinity(dtype: mt.dtype) -> None:
     assert values(mt.heaviside, [inf, -inf, -0.0, 0], [nan, nan, 0.5, nan])[:3] == [1, 0, 0.5]
 
 
+def test_extreme_arguments() -> None:
+    assert special.airy_ai(double(150.0, 1e7, 1e300, math.inf)).tolist() == [0.0] * 4
+    assert special.gammainc(double(5e-324, 1e-309, 0.0), double(1e-308)).tolist() == [1.0] * 3
+    assert special.gammaincc(double(5e-324), double(1e-308)).item() < 1e-300
+
+
+@pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16, mt.float32])
+def test_integer_exponents_beyond_what_a_half_type_holds(dtype: mt.dtype) -> None:
+    extreme = mt.tensor([-(2**31), 2**31 - 1], dtype=mt.int32)
+    assert mt.ldexp(mt.tensor([math.inf, 0.0], dtype=dtype), extreme).tolist() == [math.inf, 0.0]
+    assert mt.ldexp(mt.tensor([3.0, 3.0], dtype=dtype), extreme).tolist() == [0.0, math.inf]
+    if dtype != mt.float16:  # 257 is no number of bfloat16
+        assert mt.ldexp(mt.tensor(2.0**-133, dtype=dtype), mt.tensor(257)).item() == 2.0**124
+    assert mt.ldexp(mt.ones(1, dtype=dtype), extreme).dtype == dtype
+
+
 def test_zero_times_an_infinite_logarithm() -> None:
     zero = double(0.0, 0.0, 0.0).requires_grad_()
     out = special.xlog1py(zero, double(-1.0, math.inf, math.nan))

@@ -180,9 +180,20 @@ FUNCTION_DEPARTURES: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda m: str(m.heaviside(m.tensor([float("nan")]), m.ones(1)).item()),
         "nan",
     ),
-    "`zeta` of infinite or huge arguments is its limit, 0; torch's is NaN.": (
-        lambda m: m.special.zeta(m.tensor([2.0]), m.tensor([float("inf")])).item(),
-        0.0,
+    "`zeta` of infinite or huge arguments, and `airy_ai` of infinity, are their limit, 0; torch's are NaN.": (
+        lambda m: [
+            m.special.zeta(m.tensor([2.0]), m.tensor([float("inf")])).item(),
+            m.special.airy_ai(m.tensor(float("inf"))).item(),
+        ],
+        [0.0, 0.0],
+    ),
+    "`fmod` and `remainder` are exact for quotients of any size; torch's vectors are NaN for infinite ones.": (
+        lambda m: str(m.fmod(m.full((32,), 3e38), m.full((32,), 0.5)).sum().item()),
+        "0.0",
+    ),
+    "A remainder of 0 has the divisor's sign, as in Python; torch's has the dividend's.": (
+        lambda m: m.remainder(m.tensor([0.0, -0.0]), m.tensor([-1.0, 1.0])).signbit().tolist(),
+        [True, False],
     ),
     "`ldexp` scales by `2 ** other` also where that alone is out of range; torch's is 0 or NaN.": (
         lambda m: m.ldexp(m.tensor([0.0]), m.tensor([200.0])).item(),

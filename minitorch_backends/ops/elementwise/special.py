@@ -14,7 +14,7 @@ from ...kernels.arrays import elementwise
 from ...kernels.runtime.first_use import load
 from ...kernels.runtime.invariance import refuse_library
 from ...kernels.runtime.shapes import broadcast_shapes
-from ...tensor.dtypes import FLOATING, get_default_dtype
+from ...tensor.dtypes import FLOATING, float32, get_default_dtype, promote_types
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate, no_derivative, zero
 from ..limits import finfo
@@ -221,7 +221,8 @@ def frexp(input: Array) -> MantissaExponent:
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """`input * 2 ** other`, also where a finite `other` gives a `2 ** other` out of range."""
     dtype = input.dtype if input.dtype.category >= FLOATING else get_default_dtype()
-    exponent = other.to(dtype) if other.dtype.category < FLOATING else other
+    whole = other.dtype.category < FLOATING
+    exponent = other.to(promote_types(dtype, float32)) if whole else other  # half types hold few integers
     if exponent.is_complex():
         return input * exponent.exp2()
     most = -round(math.log2(finfo(dtype).tiny))  # both signs of it give normal numbers
@@ -229,7 +230,9 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     second = (exponent.detach() - first).clamp(-most, most)
     third = exponent - first - second
     third = third.where(third.isinf(), third.clamp(-most, most))  # 0 * 2 ** inf is NaN
-    return input * first.exp2() * second.exp2() * third.exp2()
+    for part in (first, second, third):
+        input = input * (part.exp2().to(dtype) if whole else part.exp2())
+    return input
 
 
 # Relatives of the gamma function: its incomplete forms, its form of several variables, and the Hurwitz zeta function.
@@ -253,7 +256,9 @@ def _density(input: Tensor, other: Tensor) -> Tensor:
 def igamma(input: Array, other: Array) -> Array:
     """The regularized lower incomplete gamma function: the integral of t**(input - 1) exp(-t) from 0 to `other`, over
     gamma(input). NaN for negative arguments."""
-    return scipy_special().gammainc(input, other)
+    found = scipy_special().gammainc(input, other)
+    # The limit, where SciPy has 0.
+    return np.where((input > 0) & (input < np.finfo(input.dtype).tiny) & (other > 0), found.dtype.type(1), found)
 
 
 @op(
@@ -434,7 +439,11 @@ spherical_bessel_j0 = _declare(
 )
 
 
-airy_ai = _declare("airy_ai", "The Airy function Ai.", lambda x: scipy_special().airy(x)[0])
+airy_ai = _declare(
+    "airy_ai",
+    "The Airy function Ai.",
+    lambda x: np.where(x > 200, 0, scipy_special().airy(x)[0]),  # below the smallest float64, where SciPy has NaN
+)
 
 
 # Orthogonal polynomials, each by its recurrence in the degree, in float64. As in torch, they have no gradient
