@@ -119,6 +119,13 @@ class _Traced:
         pairs = zip(self.primals, found, strict=True)
         return [lift(zeros_like(x) if g is None else g, self.levels) for x, g in pairs]
 
+    def reaches(self, output: Tensor) -> bool:
+        """Whether an output, lowered, depends on the primals."""
+        if not output.requires_grad:
+            return False
+        found = gradients([output], self.edges, [zeros_like(output)], retain_graph=True, allow_unused=True)
+        return any(each is not None for each in found)
+
     def values(self) -> Any:
         """The function's result, without the part of the graph inside this call."""
         return self.rebuild([each if self.outer else each.detach() for each in self.outputs])
@@ -257,15 +264,27 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 @argument_errors
-def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> Any:
+def jvp(
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
     """(func(*primals), the derivative of it when the primals move along `tangents`[, aux]).
 
     `no_grad` in `func` does not stop tangents, as in torch; `func` is then called twice. `detach` stops them.
-    Raises RuntimeError when primals and tangents are not tuples of tensors of equal shapes.
+    Raises RuntimeError when primals and tangents are not tuples of tensors of equal shapes, and with `strict` for an
+    output that does not depend on the primals; NotImplementedError with `strict` where `func` computes under `no_grad`.
     """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple) or len(primals) != len(tangents):
         raise RuntimeError("jvp expects primals and tangents to be tuples of the same, non-zero length")
     traced = _Traced(func, primals, {}, tuple(range(len(primals))), has_aux)
+    if strict and traced.unrecorded:
+        raise NotImplementedError("jvp(): strict must be False for a function that computes under no_grad, got True")
+    if strict and not all(map(traced.reaches, traced.lower(traced.outputs))):
+        raise RuntimeError("jvp(): every output must depend on the primals with strict=True, got one that does not")
     given, _ = flat(tangents)
     shapes = [[tuple(each.shape) for each in side] for side in (traced.shapes, given)]
     if shapes[0] != shapes[1]:

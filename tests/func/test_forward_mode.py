@@ -80,3 +80,26 @@ def test_a_function_is_called_again_only_for_a_no_grad_of_its_own(calls: int):
     mt.func.jvp(function, (x,), (x,))
     assert len(seen) == calls
     assert layer.num_batches_tracked == calls
+
+
+def test_strict_refuses_outputs_that_do_not_depend_on_the_primals():
+    weight = mt.ones(3, dtype=mt.float64, requires_grad=True)
+    for independent in (lambda v: mt.ones(1), lambda v: v.detach() * 2, lambda v: (v, weight * 2)):
+        with pytest.raises(RuntimeError, match="every output must depend on the primals"):
+            mt.func.jvp(independent, (X,), (X,), strict=True)
+    assert mt.equal(mt.func.jvp(lambda v: v * weight, (X,), (X,), strict=True)[1], X)
+    with pytest.raises(NotImplementedError, match="strict must be False"):
+        mt.func.jvp(_cube_in_parts, (X,), (X,), strict=True)
+
+
+def test_dual_numbers_of_integers_and_of_dual_numbers_are_refused():
+    forward = mt.autograd.forward_ad
+    with forward.dual_level():
+        dual = forward.make_dual(X, X)
+        with pytest.raises(RuntimeError, match="tensor must carry no tangent"):
+            forward.make_dual(dual, X)
+        with pytest.raises(RuntimeError, match="tensor must carry no tangent"):
+            forward.make_dual(dual.view(3), X)
+        assert mt.equal(forward.unpack_dual(dual).tangent, X)
+        with pytest.raises(ValueError, match=r"must be floating or complex, got mt\.int64"):
+            forward.make_dual(mt.tensor([1]), mt.tensor([1]))

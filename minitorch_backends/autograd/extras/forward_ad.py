@@ -102,7 +102,8 @@ def is_in_dual_level() -> bool:
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """Make a tensor with the memory and history of `tensor` that carries `tangent`, of the same shape and dtype.
 
-    Raises RuntimeError outside `dual_level`, and for a tangent of another shape; one of another dtype is converted.
+    A tangent of another dtype is converted. Raises RuntimeError outside `dual_level`, for a tangent of another shape,
+    and for a `tensor` that carries a tangent; ValueError for an integer `tensor`.
     """
     current = _level.get()
     if current is None:
@@ -110,7 +111,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter dual_level() first"
         )
     if tensor.dtype.category < FLOATING:
-        raise RuntimeError(f"make_dual(): tensor must be floating or complex, got {tensor.dtype!r}")
+        raise ValueError(f"make_dual(): tensor must be floating or complex, got {tensor.dtype!r}")
+    if _tangent_of(tensor) is not None:
+        raise RuntimeError("make_dual(): tensor must carry no tangent, got a dual one; use func.jvp for higher orders")
     if not isinstance(tangent, Tensor) or tangent.shape != tensor.shape:
         got = f"{tangent.dtype!r}{list(tangent.shape)}" if isinstance(tangent, Tensor) else kind_of(tangent)
         raise RuntimeError(f"expected a tangent like the primal, {tensor.dtype!r}{list(tensor.shape)}, got {got}")
