@@ -91,7 +91,6 @@ MISSING_ARGUMENTS = {
     "Tensor.set_ *": "other shapes of the same memory: as_strided",
     "*.expand* implicit": "no effect in torch",
     "nn.Hardtanh m*_value": "deprecated: min_val and max_val",
-    "func.jvp strict": "issue O",
     "torch.result_type *": "the names depend on which of the two is a number; they are given by position",
     "*cumulative_trapezoid dx": "None stands for 1, to tell that x was not given",
     "torch.trap* dx": "None stands for 1, to tell that x was not given",
