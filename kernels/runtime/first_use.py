@@ -15,6 +15,7 @@ import contextlib
 import functools
 import importlib
 import logging  # noqa: F401  (whose lock a fork takes: hooks that are registered later run earlier, and ours must)
+import mmap
 import os
 import signal
 import sys
@@ -86,9 +87,27 @@ def first_use() -> Iterator[None]:
     try:
         with _deferred_signals(), _seen_by_forks():
             yield
+    except (ImportError, OSError) as error:  # of the dynamic linker: it has no error of its own for want of memory
+        if _has_room():
+            raise
+        message = "a library does not fit the limit of this process's address space (RLIMIT_AS); raise it"
+        raise MemoryError(message) from error
     finally:
         _thread.inside = False
         _thread.seconds += time.perf_counter() - start
+
+
+_ROOM = 1 << 28
+"""Bytes of addresses for the largest library, LLVM."""
+
+
+def _has_room() -> bool:
+    """Whether a library could be mapped."""
+    try:
+        mmap.mmap(-1, _ROOM).close()
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
