@@ -107,8 +107,8 @@ def passed_over(isa: str) -> str | None:
         return "leaves products to tiles, which do eight times as much"
     if isa == "avx512_bf16" and not tuning(isa).pairs_gain:
         return "leaves products to vectors: this CPU begins VDPBF16PS more rarely than a fused multiply-add"
-    if isa == "portable" and cpu.capability() != isa:
-        return f"leaves products to the instructions of {cpu.capability()}"
+    if isa not in OF_PARTS and isa != (best := vector_isa()) and cpu.refusal(isa) is None:
+        return f"leaves products to the instructions of {best}"
     return cpu.refusal(isa)
 
 
