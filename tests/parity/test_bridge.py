@@ -12,6 +12,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import lab
+from minitorch_backends.backends import precision_policy
 from minitorch_backends.interop.torch import LeftProductWarning, emulate, weights
 from minitorch_backends.interop.torch.memory import to_ours, to_torch
 from minitorch_backends.nn import functional as F
@@ -480,6 +481,7 @@ _WRITES: dict[str, Callable[[Any], Any]] = {
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each weight that is packed; all products that may gain by it do."""
     found: list[int] = []
+    monkeypatch.setattr(precision_policy, "by_role", False)  # which stays set where formats by role were used
     keep = linear.Kept
     monkeypatch.setattr(linear, "Kept", lambda *args, **named: found.append(1) or keep(*args, **named))
     for module in (weights, linear):
@@ -523,6 +525,7 @@ _CONVOLUTIONS: dict[str, Callable[[], Any]] = {
 def packed_convolutions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each weight of a convolution that is kept."""
     found: list[int] = []
+    monkeypatch.setattr(precision_policy, "by_role", False)
     keep = conv.Kept
     monkeypatch.setattr(conv, "Kept", lambda *args: found.append(1) or keep(*args))
     return found

@@ -61,7 +61,8 @@ def _inverse(dims: Any, ndim: int) -> tuple[int, ...]:
     batch="permute",
 )
 def permute(input: Array, dims: Any) -> Array:
-    """A view with the dimensions in the order `dims`. Raises RuntimeError unless each is named exactly once."""
+    """A view with the dimensions in the order `dims`. Raises RuntimeError unless each is named exactly once,
+    TypeError for None."""
     if dims is None:
         raise TypeError("permute(): argument 'dims' must be a sequence of int, not None")
     if len(dims) != input.ndim:
