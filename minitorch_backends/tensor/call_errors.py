@@ -160,19 +160,23 @@ def _not_a(name: str, parameter: str, expectation: str, value: Any) -> TypeError
     return TypeError(f"{name}(): argument {parameter!r} must be {expectation}, not {found}")
 
 
+_FEW = 1 << 10
+"""An integer below it is not why memory did not suffice."""
+
+
 def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exception | None:
     """The sentence about too many dimensions, or about the largest integer if C or memory rejected it."""
     if re.search("maximum supported dimension|number of dimensions must be within", str(error)):
         return RuntimeError(f"{name}(): tensors have at most 64 dimensions, and the result would have more")
     found = [(abs(each), parameter, value) for parameter, value in given for each in _integers(value)]
-    if not found or (isinstance(error, MemoryError) and str(error)):
+    size, parameter, value = max(found, key=lambda each: each[0], default=(0, "", None))
+    if isinstance(error, MemoryError) and (str(error) or size < _FEW):
         return None
-    size, parameter, value = max(found, key=lambda each: each[0])
     if size >= 2**63:
-        return ValueError(
-            f"{name}(): argument {parameter!r} must hold integers of at most 64 bits, got {reprlib.repr(value)}"
-        )
-    if not isinstance(error, (OverflowError, MemoryError)):
+        kind = OverflowError if "to float" in str(error) else ValueError
+        text = reprlib.repr(value)
+        return kind(f"{name}(): argument {parameter!r} must hold integers of at most 64 bits, got {text}")
+    if not found or not isinstance(error, (OverflowError, MemoryError)):
         return None
     return RuntimeError(
         f"{name}(): argument {parameter!r} must be smaller, got {reprlib.repr(value)}; a result of this size cannot be "

@@ -12,6 +12,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.dispatch.op import Op
+from minitorch_backends.tensor import call_errors
 from minitorch_backends.tensor.registry import registry
 from minitorch_backends.tensor.tensor import Tensor, adopt
 
@@ -425,6 +426,12 @@ def test_counts_that_no_memory_holds_are_refused_at_once(call: Any) -> None:
         with pytest.raises((RuntimeError, ValueError, MemoryError)) as raised:
             call(mt.ones(2, 2), count)
         assert re.search(r"\d{9}|sizes?|elements|allocate", str(raised.value)), raised.value
+
+
+def test_a_small_number_is_not_why_memory_did_not_suffice() -> None:
+    """Python's own error has no text."""
+    assert call_errors._too_large(MemoryError(), "softmax", [("dim", 1)]) is None
+    assert "'n' must be smaller" in str(call_errors._too_large(MemoryError(), "eye", [("n", 2**40)]))
 
 
 @pytest.mark.parametrize(
