@@ -40,7 +40,7 @@ CASES: dict[str, tuple[str, str, float]] = {
     "no_grad scope": ("with no_grad(): pass", "no_grad = library.no_grad", 2.0),
     "flag read": ("flags.fp32_precision", "flags = library.backends.cuda.matmul", 6.0),
 }
-"""For each name a statement, its setup, and the multiple of our time that torch is to take.
+"""By name: the statement, its setup, and torch's time over ours that is the target.
 
 `a` needs no gradient; `w` and `b` do where the statement is recorded.
 """

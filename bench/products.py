@@ -89,7 +89,7 @@ WANTED: dict[str, dict[str, tuple[str, float]]] = {
     "avx512": {"ieee": ("torch fp32", 1.0), "tf32": ("NumPy fp32", 0.9), "bf16": ("NumPy fp32", 0.9)},
     "avx2": {"tf32": ("NumPy fp32", 0.85), "bf16": ("NumPy fp32", 0.85)},
 }  # fmt: skip
-"""By CPU capability and precision: a peer, and how many times as long it is to take for squares of 1024 and more."""
+"""By CPU capability and precision: a peer, and the target for its time over ours, for squares of at least 1024."""
 
 
 def _contestants(a: np.ndarray, b: np.ndarray) -> list[Contestant]:

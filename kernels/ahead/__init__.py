@@ -1,1 +1,1 @@
-"""What is compiled ahead, for a wheel that carries it: which leaves and entries there are, and their machine code."""
+"""Compile kernels ahead, for wheels: lists of the leaves and entries that exist, and a command that compiles them."""

@@ -37,7 +37,7 @@ def _pretend(features: frozenset[str]) -> None:
 
 
 _listed: list[Any] = []
-"""What is compiled, which forked workers find by its numbers."""
+"""The functions to compile. Forked workers inherit the list, and take numbers in it as tasks."""
 
 
 def _compile(number: int) -> str | None:

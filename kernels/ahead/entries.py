@@ -75,7 +75,7 @@ def _products(dtype: Any) -> native.Pointer:
 
 
 def _factors(*flags: str, **arrays: Any) -> Callable[[Any], Examples]:
-    """Of blocked factorisations, with arrays of other dtypes than the matrix's."""
+    """Examples of arguments of blocked factorisations; `arrays` are those whose dtype is not the matrix's."""
 
     def examples(of: Any) -> Examples:
         for dtype in _EITHER:

@@ -23,7 +23,7 @@ from ..runtime import cpu
 _HALVES = tuple(OF_HALF)
 _ORDERS, _SPACINGS = (AlongK(), Across()), (Contiguous(), Strided())
 _ROUNDED = ("bf16", "fp16", "tf32", "tf32x3")
-"""What vector units multiply beside exact numbers, each value rounded to one."""
+"""Precisions at which vector units multiply rounded values, beside exact ones."""
 
 
 def _keys(*precisions: str) -> list[tuple[str, str | None]]:
@@ -31,7 +31,7 @@ def _keys(*precisions: str) -> list[tuple[str, str | None]]:
 
 
 def _conversions(dtype: str, *others: str) -> list[Any]:
-    """Those of operands of a dtype, for vectors that keep one number for each value."""
+    """The conversions of operands of a dtype that make one number of each value."""
     return [CONVERSIONS[key] for key in _keys("ieee", *(_ROUNDED if dtype == "float32" else others))]
 
 
@@ -65,7 +65,7 @@ def _of_vectors() -> Iterator[tuple[Any, str, list[Any]]]:
 
 
 def _of_parts() -> Iterator[tuple[Any, str, list[Any]]]:
-    """The same of bf16 parts."""
+    """Microkernels of bf16 parts, the dtypes of their operands, and their conversions."""
     if cpu.refusal(isa := isa_of_parts()) is None:
         for precision, (kernel, _) in plans._KERNELS_OF_PARTS[isa].items():
             found = [CONVERSIONS[key] for key in _keys(precision)]
@@ -74,7 +74,7 @@ def _of_parts() -> Iterator[tuple[Any, str, list[Any]]]:
 
 
 def _panels() -> Iterator[Any]:
-    """Of products of packed panels."""
+    """The leaves of products of packed panels."""
     for kernel, dtype, conversions in _of_vectors():
         for conversion, side, source in itertools.product(conversions, (OfA(), OfB()), _sources(dtype)):
             yield PackRange(source, VectorPanel(side, conversion, kernel))
@@ -87,7 +87,7 @@ def _panels() -> Iterator[Any]:
 
 
 def _small_products() -> Iterator[Any]:
-    """Of products without panels, by vectors, and of conversions of lines."""
+    """The leaves of products without panels, by vectors, and of conversions of lines."""
     from ..gemm import small_lines, small_vectors
     from ..gemm.small_batch import Alone, InARow
 
@@ -109,7 +109,7 @@ def _small_products() -> Iterator[Any]:
 
 
 def _products_in_place() -> Iterator[Any]:
-    """Of products that read operands where they lie, and of those of few rows."""
+    """The leaves of products that read operands in place, and of those of few rows."""
     from ..block import unpacked_strips
     from ..gemm.skinny_kernels import ROWS, ROWS_ALONG_K
     from ..gemm.skinny_loops import AddRows, ConvertRow, SumRows, TurnRows
@@ -170,7 +170,7 @@ def _recurrence() -> Iterator[Any]:
 
 
 def _arrays() -> Iterator[Any]:
-    """Of elementwise functions, maps of rows, sums and copies in another order."""
+    """The leaves of elementwise functions, maps of rows, sums and copies in another order."""
     from ..arrays.elementwise import maps, turns
     from ..arrays.rows import functions, loops, standardization
     from ..arrays.sums.loops import Reduction
@@ -249,7 +249,7 @@ def _transforms() -> Iterator[Any]:
 
 
 def _convolutions() -> Iterator[Any]:
-    """By vectors, and by pairs of bf16."""
+    """The leaves of convolutions by vectors, and by pairs of bf16."""
     from ..conv import implicit, in_place, pack_planes, weight_rows, weights, winograd_loops
     from ..conv.blocks import ConvolveVectors
     from ..conv.winograd_plans import _kernel

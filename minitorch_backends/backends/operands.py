@@ -35,6 +35,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 LAYER_ROLES = ("weight", "activation", "gradient")
 ATTENTION_ROLES = ("query", "key", "value", "probability", "gradient")
+ROLES = tuple(dict.fromkeys(LAYER_ROLES + ATTENTION_ROLES))
 
 
 class Roles(NamedTuple):
@@ -151,9 +152,9 @@ def recorded_state() -> State | None:
     return state if state.read("backward_precision") == "recorded" else None
 
 
-def act_on(roles: tuple[str, ...]) -> bool:
+@per_state()
+def act_on(state: State, roles: tuple[str, ...]) -> bool:
     """Whether a format is set for one of these roles, in any product."""
-    state = current()
     paths = (path for path in _table.OPERAND_PATHS if path.rpartition(".")[2] in roles)
     return any(state.read(path) not in (NO_OPINION, "ieee") for path in paths)
 

@@ -481,7 +481,7 @@ _WRITES: dict[str, Callable[[Any], Any]] = {
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each weight that is packed; all products that may gain by it do."""
     found: list[int] = []
-    monkeypatch.setattr(precision_policy, "by_role", False)  # which stays set where formats by role were used
+    monkeypatch.setattr(precision_policy, "by_role", True)  # formats by role were used in this process
     keep = linear.Kept
     monkeypatch.setattr(linear, "Kept", lambda *args, **named: found.append(1) or keep(*args, **named))
     for module in (weights, linear):
@@ -525,7 +525,7 @@ _CONVOLUTIONS: dict[str, Callable[[], Any]] = {
 def packed_convolutions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each weight of a convolution that is kept."""
     found: list[int] = []
-    monkeypatch.setattr(precision_policy, "by_role", False)
+    monkeypatch.setattr(precision_policy, "by_role", True)
     keep = conv.Kept
     monkeypatch.setattr(conv, "Kept", lambda *args: found.append(1) or keep(*args))
     return found

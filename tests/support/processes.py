@@ -31,15 +31,17 @@ def python(code: str, **environment: str) -> Printed:
 
 
 def run_script(path: Path) -> Printed:
-    """Run a file in the same way, at the CPU capability of this process."""
-    return _run([str(path)], {name: os.environ[name] for name in (cpu.VARIABLE, cpu.EMULATION) if name in os.environ})
+    """Run a file in the same way in its folder, at the CPU capability of this process."""
+    environment = {name: os.environ[name] for name in (cpu.VARIABLE, cpu.EMULATION) if name in os.environ}
+    return _run([str(path)], environment, path.parent)
 
 
-def _run(arguments: list[str], environment: dict[str, str]) -> Printed:
+def _run(arguments: list[str], environment: dict[str, str], folder: Path | None = None) -> Printed:
     clean = {name: value for name, value in os.environ.items() if name == CACHE or not name.startswith("MINITORCH_")}
     done = subprocess.run(
         [sys.executable, "-W", "error", *arguments],
         env=clean | environment,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -19,6 +19,7 @@ from ...autograd.extras import module_scope
 from ...autograd.extras.module_scope import as_module
 from ...autograd.modes import grad_mode, no_grad
 from ...backends import precision_policy
+from ...backends.operands import ROLES, act_on, recorded_state
 from ...flags import State, current
 from ...flags.state import override
 from ...linalg import LinAlgError
@@ -152,7 +153,7 @@ class _Dispatch(TorchDispatchMode):
     def _repeat(self, func: Any, args: tuple, kwargs: dict) -> Any:
         """Make the call that an earlier one of this signature prepared; NotImplemented without one, or where
         modules, formats by role or recorded flags determine more than a signature does."""
-        special = module_scope.following or precision_policy.by_role or self.kept.values
+        special = module_scope.following or self.kept.values or _may_act_by_role()
         if special or get_ident() != self.thread or self._kept_now() is not None:
             return NotImplemented
         self.override = override.get()
@@ -196,7 +197,7 @@ class _Dispatch(TorchDispatchMode):
     def _compute_and_count(self, func: Any, entry: Entry, args: tuple, kwargs: dict) -> Any:
         """Compute an operator, whose kernel calls and layouts follow from its signature, the flags and the pass."""
         signature = _signature(func, args, kwargs, grad_mode.get().backward)
-        if not precision_policy.by_role:
+        if not _may_act_by_role():
             found = self.counts.repeat(signature, args, kwargs)
             return (
                 self.counts.first(signature, partial(_first, func, entry, args, kwargs))
@@ -205,6 +206,11 @@ class _Dispatch(TorchDispatchMode):
             )
         with counting(self.counts):  # formats of operands may depend on their values
             return _first(func, entry, args, kwargs)[0]
+
+
+def _may_act_by_role() -> bool:
+    """Whether operands have formats by role, or have those of the forward pass in gradients."""
+    return precision_policy.by_role and (act_on(ROLES) or recorded_state() is not None)
 
 
 def _backend_keys(tensors: list[torch.Tensor]) -> Any:
