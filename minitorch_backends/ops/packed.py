@@ -10,8 +10,9 @@ import numpy as np
 from ..autograd.versions import writes
 from ..tensor.tensor import Tensor
 
-_MOST_FORMS = 6
-"""Three formats or precisions, each rounded and packed."""
+_MOST_FORMS = 4
+"""Two formats or precisions, each rounded and packed: what an audit alternates between. A form may be as large as the
+weight itself."""
 
 
 class Forms:
