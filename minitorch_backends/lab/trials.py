@@ -116,7 +116,8 @@ class Trials:
             used.update(glob for way, glob in hits if way == name)
             parts.setdefault(name, []).append(layer)
         if unused := [glob for glob in globs if glob not in used]:
-            names = ", ".join([*map(repr, [*self.parts][:8]), *["..."] * (len(self.parts) > 8)])
+            names = ", ".join([*map(repr, filter(None, [*self.parts][:8])), *["..."] * (len(self.parts) > 8)])
+            names = names or "the model is a layer itself"
             raise ValueError(f"audit(): groups must match modules that hold layers ({names}), got {unused[0]!r}")
         self.parts = dict(parts)
 

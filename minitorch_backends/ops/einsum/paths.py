@@ -33,7 +33,7 @@ from .pairs import Path, path_of
 # optimal contraction sequences for tensor networks", Phys. Rev. E 90, 033315 (2014).
 
 
-MOST_PAIRS = 12_000_000
+MOST_PAIRS = 6_000_000
 """Pairs of sets that one search may try, about ten seconds."""
 
 
