@@ -33,6 +33,9 @@ BLOCKS = {
 }
 """The block types by name."""
 
+INSTEAD = {"q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
+"""What llama-quantize takes for a weight whose K a block of 256 does not divide."""
+
 
 def quantize(x: np.ndarray, name: str) -> np.ndarray:
     """float32 (..., K) as bytes (..., K / length * size).

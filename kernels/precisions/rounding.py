@@ -16,7 +16,7 @@ from ..runtime import threading
 from . import scaling
 from .elements import ELEMENTS, round_to_format
 from .formats import Format, find_format
-from .ggml import BLOCKS, dequantize, quantize
+from .ggml import BLOCKS, INSTEAD, dequantize, quantize
 
 TE_SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 """The signs of TransformerEngine's Hadamard transform, which are fixed."""
@@ -30,7 +30,9 @@ def refusal(name: str, shape: tuple[int, ...], axis: int) -> str | None:
     if whole and k % whole:
         what = "Hadamard transform" if row.rotation else "block"
         where = f"K = {k} of the operand of shape {list(shape)}"
-        return f"its {what} of {whole} does not divide {where}; choose another format"
+        instead = INSTEAD.get(name) if k % BLOCKS["q5_0"].length == 0 else None
+        remedy = f"choose {instead!r}, as llama-quantize does there" if instead else "choose another format"
+        return f"its {what} of {whole} does not divide {where}; {remedy}"
     return None
 
 

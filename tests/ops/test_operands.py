@@ -418,6 +418,7 @@ def test_what_does_not_fit_is_refused() -> None:
         F.linear(mt.randn(2, 64), mt.randn(3, 64))
     assert "operands.weight = 'q4_k'" in str(info.value)
     assert "block of 256 does not divide K = 64" in str(info.value)
+    assert str(info.value).endswith("choose 'q5_0', as llama-quantize does there")
     with pytest.raises(ValueError, match="'mxfp3' is not a format of operands"):
         mt.matmul(mt.randn(2, 3), mt.randn(3, 2), precision=("mxfp3", "bf16"))
     with pytest.raises(ValueError, match="a pair of formats"):
@@ -602,7 +603,7 @@ def padded_by_hand(x: Any, weight: Any, compute: Callable[..., Any], format: str
 SENTENCE = (
     r"operands\.{role} = '{format}'.*: "
     r"(format '{format}' does not fit {op}, for its (block|Hadamard transform) of \d+ does not divide K = \d+ of the "
-    r"operand of shape \[.*\]; choose another format"
+    r"operand of shape \[.*\]; choose (another format|'q\w+', as llama-quantize does there)"
     r"|profile = '\w+' has no matrix unit for (products|convolutions) at \w+, whose formats are [^;]*; allow another "
     r"precision, or set backends.profile to None)"
 )
