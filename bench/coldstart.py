@@ -3,6 +3,8 @@
 The parts of a first call are the import of the package, Numba's own import, typing and lowering, LLVM, and the rest,
 which is the run itself and the loading of what it needs. All are CPU seconds of the process, so that other work on the
 machine changes little. `--warm` runs each call once more, in another new process with the store that the first filled.
+With `--wheel FILE` all run from an installed wheel, with an empty home folder, where compiling is forbidden; so do
+imports, beside those of NumPy and torch (`imports`).
 """
 
 from __future__ import annotations
@@ -15,12 +17,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from minitorch_backends.lab.progress import Progress
-
+from . import imports
 from .presentation import Table
 from .session import Session
 
@@ -129,28 +130,40 @@ def tables(rows: list[list[dict[str, Any]]]) -> list[Table]:
     return found
 
 
+def _use_wheel(wheel: Path, folder: Path) -> None:
+    """Have the processes to come run from a wheel, with nothing of this user's."""
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder / "site"), str(wheel)]
+    subprocess.run(pip, check=True)
+    os.environ |= {"PYTHONPATH": str(folder / "site"), "HOME": str(folder), "MINITORCH_COMPILE": "never"}
+    os.chdir(folder)  # away from the checkout
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.coldstart", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("calls", nargs="*", help="parts of the names of calls (all)")
     parser.add_argument("--warm", action="store_true", help="run each once more with the store filled")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at a time (%(default)s)")
-    parser.add_argument("--json", metavar="FILE", help="write the numbers there")
+    parser.add_argument("--wheel", metavar="FILE", type=Path, help="run from this wheel, where nothing may be compiled")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the numbers there")
     options = parser.parse_args()
-    _write_bytecode()
     names = [name for name in CALLS if not options.calls or any(part in name for part in options.calls)]
-    found: dict[str, list[dict[str, Any]]] = {}
-    with ThreadPoolExecutor(options.jobs) as pool, Progress("coldstart", len(names), show=True) as bar:
-        running = {pool.submit(_both, name, options.warm): name for name in names}
-        for done in as_completed(running):
-            found[running[done]] = done.result()
-            bar.advance(running[done])
-    rows = [found[name] for name in names]
-    session = Session()
-    for table in tables(rows):
+    session, file = Session(), options.json and options.json.absolute()
+    with tempfile.TemporaryDirectory() as folder:
+        if options.wheel:
+            session.say(f"{options.wheel}: {options.wheel.stat().st_size / 1e6:.1f} MB")
+            _use_wheel(options.wheel.absolute(), Path(folder))
+        else:
+            _write_bytecode()
+        rows = []
+        with session.progress("coldstart") as report:
+            for name in names:
+                report(len(rows) / len(names), name)
+                rows.append(_both(name, options.warm))
+        imported = imports.run(session) if options.wheel else None
+        os.chdir(os.path.dirname(folder))
+    for table in (*tables(rows), *(imports.tables(imported) if imported else ())):
         session.show(table)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
+    if file:
+        file.write_text(json.dumps({"calls": rows, "imports": imported}, indent=1), encoding="utf-8")
     return 0
 
 

@@ -23,6 +23,11 @@ def multiply():
 """Defines `multiply`, whose product is large enough to be shared among threads, on any CPU."""
 
 
+def run(code):
+    """The output of a program that has `multiply`."""
+    return python(PRODUCT + code)
+
+
 @pytest.fixture
 def restore_threads():
     with threading.num_threads():
@@ -118,9 +123,7 @@ def test_the_bits_do_not_depend_on_the_threads(restore_threads, shape):
 
 def test_concurrent_callers():
     """One caller has the pool at a time; the others work alone. All get the same bits."""
-    code = (
-        PRODUCT
-        + """
+    code = """
 import threading as python_threads
 threading.set_num_threads(3)
 expected, wrong = multiply(), []
@@ -133,8 +136,7 @@ callers = [python_threads.Thread(target=work) for _ in range(4)]
 [caller.join() for caller in callers]
 print("wrong:", len(wrong))
 """
-    )
-    assert python(code) == ("wrong: 0\n", "")
+    assert run(code) == ("wrong: 0\n", "")
 
 
 FORK = """
@@ -155,10 +157,7 @@ def in_child(work):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_products_after_fork():
     """In the child of a process with a running pool, in its own child, and in the parent afterwards."""
-    code = (
-        PRODUCT
-        + FORK
-        + """
+    code = """
 expected = multiply()
 def child():
     print("child", np.array_equal(multiply(), expected), threading.pool()[1], in_child(grandchild))
@@ -167,8 +166,7 @@ def grandchild():
 print(in_child(child))
 print("parent", np.array_equal(multiply(), expected))
 """
-    )
-    out, error = python(code)
+    out, error = run(FORK + code)
     assert error == ""
     assert sorted(out.splitlines()) == ["0", "child True 3 0", "grandchild True", "parent True"]
 
@@ -176,10 +174,7 @@ print("parent", np.array_equal(multiply(), expected))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_fork_while_another_thread_multiplies():
     """The child has a copy of a pool that was busy, without the threads that would have finished."""
-    code = (
-        PRODUCT
-        + FORK
-        + """
+    code = """
 import threading as python_threads
 expected, stop = multiply(), []
 def work():
@@ -192,8 +187,7 @@ for _ in range(5):
 stop.append(1)
 caller.join()
 """
-    )
-    out, error = python(code)
+    out, error = run(FORK + code)
     assert error == ""
     assert sorted(out.split()) == ["0"] * 5 + ["True"] * 5
 
@@ -201,10 +195,7 @@ caller.join()
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_fork_while_another_thread_draws():
     """NumPy's lock of a generator is held by a thread that the child does not have."""
-    code = (
-        PRODUCT
-        + FORK
-        + """
+    code = """
 import signal
 import threading as python_threads
 import minitorch_backends as mt
@@ -229,8 +220,7 @@ print(in_child(child))
 done.set()
 thread.join()
 """
-    )
-    out, error = python(code)
+    out, error = run(FORK + code)
     assert error == ""
     assert out.split() == ["True", "0"]
 
@@ -238,10 +228,7 @@ thread.join()
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_locks_are_open_in_a_child():
     """Whoever held them in the parent is not there to release them."""
-    code = (
-        PRODUCT
-        + FORK
-        + """
+    code = """
 from minitorch_backends.kernels.runtime.locks import lock, reentrant_lock
 import threading as python_threads
 made = [lock(), reentrant_lock()]
@@ -258,32 +245,26 @@ print([each.acquire(blocking=False) for each in made])
 done.set()
 holder.join()
 """
-    )
-    out, error = python(code)
+    out, error = run(FORK + code)
     assert error == ""
     assert sorted(out.splitlines()) == ["0", "[False, False]", "[True, True]"]
 
 
 def test_more_threads_than_can_be_of_use_are_not_started():
     """Thousands would take the mappings of memory that the process needs to load a kernel."""
-    code = (
-        PRODUCT
-        + """
+    code = """
 expected = multiply()
 threading.set_num_threads(100_000)
 print(np.array_equal(multiply(), expected), threading.get_num_threads())
 print(threading.pool()[1] <= threading.MOST_THREADS)
 """
-    )
-    out, error = python(code)
+    out, error = run(code)
     assert error == ""
     assert out.split() == ["True", "100000", "True"]
 
 
 def test_products_where_no_thread_can_be_started():
-    code = (
-        PRODUCT
-        + """
+    code = """
 import threading as python_threads
 def refuse(self):
     raise RuntimeError("can't start new thread")
@@ -291,45 +272,71 @@ python_threads.Thread.start = refuse
 threading.set_num_threads(3)
 print(np.allclose(multiply(), a @ b.T, atol=1e-3), threading.pool()[1])
 """
-    )
-    assert python(code) == ("True 1\n", "")
+    assert run(code) == ("True 1\n", "")
 
 
 def test_the_process_ends_while_threads_wait():
-    assert python(PRODUCT + "threading.set_num_threads(4); multiply(); print('done')") == ("done\n", "")
+    assert run("threading.set_num_threads(4); multiply(); print('done')") == ("done\n", "")
 
 
-def test_threads_sleep_when_there_is_nothing_to_do():
-    """Waiting threads must not burn a CPU: half a second of idling costs some milliseconds of CPU time."""
-    code = (
-        PRODUCT
-        + """
-import time
-threading.set_num_threads(4)
-multiply()
-time.sleep(0.1)
-before = time.process_time()
-time.sleep(0.5)
-print(time.process_time() - before < 0.1)
+needs_tasks = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux, which tells of each thread")
+
+
+@needs_tasks
+def test_no_thread_is_started_before_a_kernel_is_shared():
+    """OpenBLAS starts its own when NumPy is imported."""
+    code = """
+import os
+import numpy as np
+count = lambda: len(os.listdir("/proc/self/task"))
+before = count()
+import minitorch_backends as mt
+mt.set_num_threads(3)
+x = mt.ones(3, 3, requires_grad=True)
+(x @ x).relu().sum().backward()
+print(count() - before)
+mt.ones(700, 600) @ mt.ones(600, 500)
+print(count() - before)
 """
-    )
-    assert python(code).out == "True\n"
+    assert python(code, OMP_NUM_THREADS="1") == ("0\n2\n", "")
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux, which counts how often threads slept")
-def test_only_threads_with_a_task_are_woken():
-    """Six were started; then calls may use two."""
-    code = (
-        PRODUCT
-        + """
+SLEEPING = """
 import pathlib, threading as python_threads, time
-def slept():
+def sleeping():
+    \"\"\"The threads of the pool, once all sleep, and what the system says of each.\"\"\"
     threads = [each for each in python_threads.enumerate() if each.name.startswith("minitorch")]
     texts = [""]
     while not all("State:\\tS" in text for text in texts):
         time.sleep(0.05)
         texts = [pathlib.Path(f"/proc/self/task/{each.native_id}/status").read_text() for each in threads]
-    return [int(text.split("\\nvoluntary_ctxt_switches:")[1].split()[0]) for text in texts]
+    return threads, texts
+"""
+
+
+@needs_tasks
+def test_threads_sleep_when_there_is_nothing_to_do():
+    """After 5 ms of a CPU they take no time at all."""
+    code = """
+def spent():
+    return [time.clock_gettime_ns(time.pthread_getcpuclockid(each.ident)) for each in threads]
+threading.set_num_threads(4)
+multiply()
+threads, _ = sleeping()
+multiply()
+first, _ = spent(), sleeping()
+second, _ = spent(), time.sleep(0.3)
+print([after - before < 5e6 for before, after in zip(first, second)], spent() == second)
+"""
+    assert run(SLEEPING + code) == ("[True, True, True] True\n", "")
+
+
+@needs_tasks
+def test_only_threads_with_a_task_are_woken():
+    """Six were started; then calls may use two."""
+    code = """
+def slept():
+    return [int(text.split("\\nvoluntary_ctxt_switches:")[1].split()[0]) for text in sleeping()[1]]
 threading.set_num_threads(6)
 multiply()
 before = slept()
@@ -339,15 +346,12 @@ for _ in range(10):
     time.sleep(0.005)
 print([after > first for first, after in zip(before, slept())])
 """
-    )
-    assert python(code) == (f"{[True, *[False] * 4]}\n", "")
+    assert run(SLEEPING + code) == (f"{[True, *[False] * 4]}\n", "")
 
 
 def test_threads_that_wake_run_beside_the_caller():
     """A thread that slept may run wherever the caller may, but not on the CPU that the caller keeps busy."""
-    code = (
-        PRODUCT
-        + """
+    code = """
 import os, threading as python_threads, time
 threading.set_num_threads(2)
 multiply()
@@ -361,7 +365,6 @@ time.sleep(0.1)
 multiply()
 print(os.sched_getaffinity(thread.native_id) == its, os.sched_getaffinity(0) == {min(mine)})
 """
-    )
     if not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs Linux and two CPUs to choose between")
-    assert python(code) == ("True 1\nTrue True\n", "")
+    assert run(code) == ("True 1\nTrue True\n", "")
