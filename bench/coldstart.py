@@ -103,11 +103,6 @@ def _write_bytecode() -> None:
         compileall.compile_dir(os.path.dirname(importlib.import_module(package).__file__ or ""), quiet=1)
 
 
-def _both(name: str, warm: bool) -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as folder:
-        return [measure(name, folder) for _ in range(1 + warm)]
-
-
 _COLUMNS = ("first call", "typing, lowering", "LLVM", "rest", "signatures")
 
 
@@ -115,14 +110,8 @@ def tables(rows: list[list[dict[str, Any]]]) -> list[Table]:
     """One table of the calls with an empty store, and one of those with what they left in it."""
     found = []
     for title, those in zip(("Empty code store", "Filled code store"), zip(*rows, strict=True), strict=False):
-        cells = [
-            (
-                row["call"],
-                *(f"{row[part]:.2f}" for part in ("first", "lowering", "llvm", "rest")),
-                str(row["signatures"]),
-            )
-            for row in those
-        ]
+        parts = "first", "lowering", "llvm", "rest"
+        cells = [(row["call"], *(f"{row[part]:.2f}" for part in parts), str(row["signatures"])) for row in those]
         first = [row["first"] for row in those]
         total = ("median, sum", f"{median(first):.2f}", *[""] * 2, f"{sum(first):.2f}", "")
         caption = f"{title}: CPU seconds, beside {median(row['import'] for row in those):.2f} of the import"
@@ -157,7 +146,8 @@ def main() -> int:
         with session.progress("coldstart") as report:
             for name in names:
                 report(len(rows) / len(names), name)
-                rows.append(_both(name, options.warm))
+                with tempfile.TemporaryDirectory() as store:
+                    rows.append([measure(name, store) for _ in range(1 + options.warm)])
         imported = imports.run(session) if options.wheel else None
         os.chdir(os.path.dirname(folder))
     for table in (*tables(rows), *(imports.tables(imported) if imported else ())):

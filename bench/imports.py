@@ -47,13 +47,8 @@ def _python(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a new process. Compiled modules are kept in `folder`, so that all packages start from bytecode, whether or
     not their installer or the environment had it written."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env=environment | {"PYTHONPYCACHEPREFIX": folder},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    environment["PYTHONPYCACHEPREFIX"] = folder
+    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True)
 
 
 def _heaviest(folder: str, rounds: int) -> list[tuple[str, float]]:

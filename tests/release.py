@@ -2,8 +2,9 @@
 
 The wheel is built from the source distribution and installed with the extra `lab` into two new environments: one with
 the oldest dependencies that the ranges of pyproject.toml allow, one with the newest that the index has. In each the
-smoke test below runs, from an empty folder, with an empty store of compiled code. A wheel that carries what it compiled
-runs it again, where compiling is forbidden. With --oldest it prints the oldest dependencies.
+smoke test below runs, from an empty folder, with an empty store of compiled code; and with the newest the tutorials. A
+wheel that carries what these compiled runs them again, where compiling is forbidden and the store is empty. With
+--oldest it prints the oldest dependencies.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ if __name__ == "__main__":
 """
 
 
+TUTORIALS = [ROOT / "docs" / "tutorials" / f"{name}.md" for name in ("contractions", "disagree", "gpu_ci", "study")]
+"""Those that need neither torch nor the weights of a model."""
+
+
 def oldest() -> list[str]:
     """The dependencies of the package and of the extra `lab`, each at the least version of its range."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -66,13 +71,17 @@ def _pip(python: object, *arguments: object) -> None:
     _run(python, "-m", "pip", "install", "--disable-pip-version-check", "-q", *arguments)
 
 
-def _use(place: Path, **environment: str) -> None:
-    """Run the smoke test and `minitorch-backends env` of an environment."""
+def _use(place: Path, pages: list[Path], **environment: str) -> None:
+    """Run the smoke test, pages, and `minitorch-backends env` of an environment."""
+    python, strict = place / "bin" / "python", ("-W", "error", "-W", "ignore::DeprecationWarning")
     with tempfile.TemporaryDirectory() as empty:
         Path(empty, "smoke.py").write_text(SMOKE, encoding="utf-8")
-        strict = ("-W", "error", "-W", "ignore::DeprecationWarning")
-        _run(place / "bin" / "python", *strict, "smoke.py", cwd=Path(empty), PYTHONPATH="", **environment)
-        _run(place / "bin" / "minitorch-backends", "env", "--json", cwd=Path(empty), PYTHONPATH="", **environment)
+        for command in (
+            (python, *strict, "smoke.py"),
+            (python, "-P", ROOT / "bench" / "page.py", *pages),
+            (place / "bin" / "minitorch-backends", "env", "--json"),
+        ):
+            _run(*command, cwd=Path(empty), PYTHONPATH="", **environment)
 
 
 def main() -> None:
@@ -87,18 +96,18 @@ def main() -> None:
         _pip(builder, "build")
         _run(builder, "-m", "build", "--outdir", folder, ROOT)
         (wheel,) = folder.glob("*.whl")
-        for age, versions in (("oldest", oldest()), ("newest", [])):
+        for age, versions, pages in (("oldest", oldest(), []), ("newest", ["pytest"], TUTORIALS)):
             start, place = time.monotonic(), folder / age
             _run(sys.executable, "-m", "venv", place)
             _pip(place / "bin" / "python", f"{wheel}[lab]", *versions)
-            _use(place, MINITORCH_CACHE_DIR=str(place / "store"))
+            _use(place, pages, MINITORCH_CACHE_DIR=str(place / "store"))
             sys.stdout.write(f"{wheel.name} with the {age} dependencies: {time.monotonic() - start:.0f} s\n")
         start = time.monotonic()
         code = {"MINITORCH_PREBUILT": str(place / "store")}
         _run(builder, "-m", "pip", "wheel", "-q", ROOT, "--no-deps", "-w", folder / "with_code", **code)
         (carrying,) = (folder / "with_code").glob("*-py3-none-*.whl")
         _pip(place / "bin" / "python", "--no-deps", "--force-reinstall", carrying)
-        _use(place, MINITORCH_CACHE_DIR=str(folder / "empty"), MINITORCH_COMPILE="never")
+        _use(place, TUTORIALS, MINITORCH_CACHE_DIR=str(folder / "empty"), MINITORCH_COMPILE="never")
         if any((folder / "empty").glob("*/*.o")):
             sys.exit(f"{carrying.name} compiled what it carries")
         sys.stdout.write(f"{carrying.name} compiles nothing: {time.monotonic() - start:.0f} s\n")

@@ -24,8 +24,10 @@ def multiply():
 
 
 def run(code):
-    """The output of a program that has `multiply`."""
-    return python(PRODUCT + code)
+    """What a program prints that has `multiply`."""
+    out, error = python(PRODUCT + code)
+    assert error == ""
+    return out
 
 
 @pytest.fixture
@@ -136,7 +138,7 @@ callers = [python_threads.Thread(target=work) for _ in range(4)]
 [caller.join() for caller in callers]
 print("wrong:", len(wrong))
 """
-    assert run(code) == ("wrong: 0\n", "")
+    assert run(code) == "wrong: 0\n"
 
 
 FORK = """
@@ -166,9 +168,7 @@ def grandchild():
 print(in_child(child))
 print("parent", np.array_equal(multiply(), expected))
 """
-    out, error = run(FORK + code)
-    assert error == ""
-    assert sorted(out.splitlines()) == ["0", "child True 3 0", "grandchild True", "parent True"]
+    assert sorted(run(FORK + code).splitlines()) == ["0", "child True 3 0", "grandchild True", "parent True"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -187,9 +187,7 @@ for _ in range(5):
 stop.append(1)
 caller.join()
 """
-    out, error = run(FORK + code)
-    assert error == ""
-    assert sorted(out.split()) == ["0"] * 5 + ["True"] * 5
+    assert sorted(run(FORK + code).split()) == ["0"] * 5 + ["True"] * 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -220,9 +218,7 @@ print(in_child(child))
 done.set()
 thread.join()
 """
-    out, error = run(FORK + code)
-    assert error == ""
-    assert out.split() == ["True", "0"]
+    assert run(FORK + code).split() == ["True", "0"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -245,9 +241,7 @@ print([each.acquire(blocking=False) for each in made])
 done.set()
 holder.join()
 """
-    out, error = run(FORK + code)
-    assert error == ""
-    assert sorted(out.splitlines()) == ["0", "[False, False]", "[True, True]"]
+    assert sorted(run(FORK + code).splitlines()) == ["0", "[False, False]", "[True, True]"]
 
 
 def test_more_threads_than_can_be_of_use_are_not_started():
@@ -258,9 +252,7 @@ threading.set_num_threads(100_000)
 print(np.array_equal(multiply(), expected), threading.get_num_threads())
 print(threading.pool()[1] <= threading.MOST_THREADS)
 """
-    out, error = run(code)
-    assert error == ""
-    assert out.split() == ["True", "100000", "True"]
+    assert run(code).split() == ["True", "100000", "True"]
 
 
 def test_products_where_no_thread_can_be_started():
@@ -272,11 +264,11 @@ python_threads.Thread.start = refuse
 threading.set_num_threads(3)
 print(np.allclose(multiply(), a @ b.T, atol=1e-3), threading.pool()[1])
 """
-    assert run(code) == ("True 1\n", "")
+    assert run(code) == "True 1\n"
 
 
 def test_the_process_ends_while_threads_wait():
-    assert run("threading.set_num_threads(4); multiply(); print('done')") == ("done\n", "")
+    assert run("threading.set_num_threads(4); multiply(); print('done')") == "done\n"
 
 
 needs_tasks = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux, which tells of each thread")
@@ -328,7 +320,7 @@ first, _ = spent(), sleeping()
 second, _ = spent(), time.sleep(0.3)
 print([after - before < 5e6 for before, after in zip(first, second)], spent() == second)
 """
-    assert run(SLEEPING + code) == ("[True, True, True] True\n", "")
+    assert run(SLEEPING + code) == "[True, True, True] True\n"
 
 
 @needs_tasks
@@ -346,7 +338,7 @@ for _ in range(10):
     time.sleep(0.005)
 print([after > first for first, after in zip(before, slept())])
 """
-    assert run(SLEEPING + code) == (f"{[True, *[False] * 4]}\n", "")
+    assert run(SLEEPING + code) == f"{[True, *[False] * 4]}\n"
 
 
 def test_threads_that_wake_run_beside_the_caller():
@@ -367,4 +359,4 @@ print(os.sched_getaffinity(thread.native_id) == its, os.sched_getaffinity(0) == 
 """
     if not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs Linux and two CPUs to choose between")
-    assert run(code) == ("True 1\nTrue True\n", "")
+    assert run(code) == "True 1\nTrue True\n"
