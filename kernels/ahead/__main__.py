@@ -40,6 +40,10 @@ _listed: list[Any] = []
 """The functions to compile. Forked workers inherit the list, and take numbers in it as tasks."""
 
 
+_TASKS = 150
+"""Functions that one process compiles: the compiler keeps 3 MB of each to the end."""
+
+
 def _compile(number: int) -> str | None:
     """Compile one function where the store does not have it; the failure, or None."""
     entry, kinds = _listed[number]
@@ -58,7 +62,7 @@ def _compile_all(only: str, jobs: int, report: Callable[[int, int], None]) -> li
     _listed[:] = [each for each in signatures() if only in each[0].py_func.__module__]
     pool_code.content()
     failed = [_compile(0)]  # which imports the compiler once for all
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=_TASKS) as pool:
         for done, failure in enumerate(pool.imap_unordered(_compile, range(1, len(_listed))), 2):
             failed.append(failure)
             report(done, len(_listed))
