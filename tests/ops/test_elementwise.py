@@ -572,6 +572,25 @@ def test_neighbours_are_those_of_the_type(dtype: mt.dtype) -> None:
     assert mt.nextafter(one * 0, -one).item() < 0
 
 
+@pytest.mark.parametrize("size", [1, 5000])
+@pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16, mt.float32, mt.float64])
+def test_zeros_keep_their_sign(dtype: mt.dtype, size: int) -> None:
+    zero, functional = mt.zeros(size, dtype=dtype), mt.nn.functional
+    for function in (functional.elu, functional.celu, functional.selu, functional.leaky_relu, mt.erfinv):
+        assert mt.signbit(function(-zero)).all()
+        assert not mt.signbit(function(zero)).any()
+    for first in (mt.fmax, mt.fmin):
+        assert mt.signbit(first(-zero, zero)).all()
+        assert not mt.signbit(first(zero, -zero)).any()
+    assert mt.signbit(mt.nextafter(zero, -zero)).all()
+    assert not mt.signbit(mt.nextafter(-zero, zero)).any()
+
+
+def test_positive_numbers_pass_celu_as_they_are() -> None:
+    x = mt.arange(1, 100, dtype=mt.float64) / 7
+    assert mt.nn.functional.celu(x, 0.3).equal(x)
+
+
 def test_float_power_is_of_float64() -> None:
     x = mt.tensor([2, 3])
     assert mt.float_power(x, -1).tolist() == [0.5, 1 / 3]

@@ -71,6 +71,10 @@ def test_extreme_arguments() -> None:
     assert special.airy_ai(double(150.0, 1e7, 1e300, math.inf)).tolist() == [0.0] * 4
     assert special.gammainc(double(5e-324, 1e-309, 0.0), double(1e-308)).tolist() == [1.0] * 3
     assert special.gammaincc(double(5e-324), double(1e-308)).item() < 1e-300
+    # To 60 digits, by the series of large arguments (DLMF, 9.7.9).
+    right = {-9e5: -0.00951417686150545, -1.1e6: -0.014581783845161614, -1e8: -0.005554128800056995}
+    assert special.airy_ai(double(*right)).tolist() == pytest.approx([*right.values()], abs=1e-6)
+    assert 0 < abs(special.airy_ai(double(-1e38)).item()) < 0.57 * 1e38**-0.25
 
 
 @pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16, mt.float32])

@@ -292,3 +292,16 @@ def test_methods_exist_in_torch() -> None:
     installed = [name for name in OPS if name in vars(Tensor) and getattr(Tensor, name) is registry[name].public]
     extra = [name for name in installed if not hasattr(torch.Tensor, name)]
     assert not extra, f"methods that torch does not have: {extra}"
+
+
+@pytest.mark.parametrize("size", [1, 70_000])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_signs_of_zeros(dtype: str, size: int) -> None:
+    names = "relu relu6 elu celu selu gelu silu mish hardtanh hardswish leaky_relu softsign tanhshrink"
+    for name in [*names.split(), "erf", "erfinv", "sin", "tan", "asin", "sinh", "tanh", "expm1", "log1p", "sqrt"]:
+        for sign in (1.0, -1.0):
+            peer = torch.full((size,), sign * 0.0, dtype=getattr(torch, dtype))
+            modules = (torch, mt) if hasattr(torch.Tensor, name) else (torch.nn.functional, mt.nn.functional)
+            expected, found = (getattr(module, name) for module in modules)
+            zeros = mt.full((size,), sign * 0.0, dtype=getattr(mt, dtype))
+            assert np.array_equal(torch.signbit(expected(peer)).numpy(), mt.signbit(found(zeros)).numpy()), name

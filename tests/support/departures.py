@@ -187,6 +187,15 @@ FUNCTION_DEPARTURES: dict[str, tuple[Callable[[Any], Any], Any]] = {
         ],
         [0.0, 0.0],
     ),
+    "Orthogonal polynomials of degree NaN, or at NaN, are NaN; torch's are 0 or 1 by the degree that NaN turns into.": (
+        lambda m: str(m.special.legendre_polynomial_p(m.tensor([0.5]), m.tensor([float("nan")])).item()),
+        "nan",
+    ),
+    "Of zeros of two signs `fmax` and `fmin` are the first; torch's bfloat16 ones are the second. `maximum`, `minimum` "
+    "and `clamp` are either; torch's depend on the element's place.": (
+        lambda m: m.fmax(-m.zeros(2, dtype=m.bfloat16), m.zeros(2, dtype=m.bfloat16)).signbit().tolist(),
+        [True, True],
+    ),
     "`fmod` and `remainder` are exact for quotients of any size; torch's vectors are NaN for infinite ones.": (
         lambda m: str(m.fmod(m.full((32,), 3e38), m.full((32,), 0.5)).sum().item()),
         "0.0",

@@ -117,7 +117,7 @@ def erfc(x: np.ndarray) -> np.ndarray:
 @_declare_mapped("Erfinv")
 def erfinv(x: np.ndarray) -> np.ndarray:
     """The inverse of `erf`; infinite at -1 and 1, NaN beyond."""
-    return load("scipy.special").erfinv(x)
+    return np.copysign(load("scipy.special").erfinv(x), x)
 
 
 @_declare_mapped("Lgamma")

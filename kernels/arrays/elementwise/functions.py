@@ -26,7 +26,7 @@ def vector_function(emit: Callable[..., ir.Value]) -> type:
 def Relu(v: Vectors, x: ir.Value) -> ir.Value:
     """x, or 0 where it is negative; NaN stays."""
     zero = v.number(0.0)
-    return v.builder.select(v.builder.fcmp_ordered("<=", x, zero), zero, x)
+    return v.builder.select(v.builder.fcmp_ordered("<", x, zero), zero, x)
 
 
 @vector_function

@@ -70,7 +70,9 @@ def relu(input: Array) -> Array:
     """max(input, 0), elementwise; NaN stays NaN. The gradient at 0 is 0."""
     if input.size >= LARGE and (found := _large_relu(input, input)) is not None:
         return found
-    return np.maximum(input, _ZERO.get(input.dtype, 0))
+    zero = _ZERO.get(input.dtype, 0)
+    # Of equal operands, -0.0 and 0.0, loops on x86 return the second, those of float16 the first.
+    return np.maximum(input, zero) if input.dtype == np.float16 else np.maximum(zero, input)
 
 
 # Piecewise linear and exponential
@@ -117,13 +119,8 @@ def _elu_gradient(g: Tensor, input: Tensor, alpha: float) -> Tensor:
 @op(takes="f", traits="function", input=_elu_gradient)
 def elu(input: Array, alpha: float = 1.0) -> Array:
     """`input` where it is positive, else `alpha * (exp(input) - 1)`."""
-    each = elementwise.each
-    negative = np.asarray(each(np.minimum, input, 0))
-    negative = each(np.expm1, negative, out=negative)
-    negative = each(np.multiply, negative, alpha, out=negative)
-    if not math.isfinite(alpha):
-        negative = np.where(input > 0, 0, negative)
-    return each(np.add, each(np.maximum, input, 0), negative)
+    negative = np.asarray(elementwise.each(np.expm1, input))
+    return elementwise.select(input > 0, input, elementwise.each(np.multiply, negative, alpha, out=negative))
 
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -146,9 +143,8 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """
     if alpha == 0:
         raise RuntimeError("celu divides by alpha, got 0; relu() is its limit")
-    if alpha < 0:
-        return input.where(input > 0, (input / alpha).expm1() * alpha)
-    return elu(input / alpha) * alpha
+    scaled = input / alpha
+    return input.where(input > 0, (elu(scaled) if alpha > 0 else scaled.expm1()) * alpha)
 
 
 @op(

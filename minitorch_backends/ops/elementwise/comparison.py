@@ -191,21 +191,19 @@ def minimum(input: Array, other: Array) -> Array:
 @_extremum(
     input=lambda g, input, other: g.where((input >= other) | (other != other), 0),
     other=lambda g, input, other: g.masked_fill((input >= other) | (other != other), 0),
-    ufunc=np.fmax,
 )
 def fmax(input: Array, other: Array) -> Array:
-    """The larger of the two, or the one that is not NaN."""
-    return np.fmax(input, other)
+    """The larger of the two, or the one that is not NaN; `input` where they are equal."""
+    return np.where((input >= other) | (other != other), input, other)
 
 
 @_extremum(
     input=lambda g, input, other: g.where((input <= other) | (other != other), 0),
     other=lambda g, input, other: g.masked_fill((input <= other) | (other != other), 0),
-    ufunc=np.fmin,
 )
 def fmin(input: Array, other: Array) -> Array:
-    """The smaller of the two, or the one that is not NaN."""
-    return np.fmin(input, other)
+    """The smaller of the two, or the one that is not NaN; `input` where they are equal."""
+    return np.where((input <= other) | (other != other), input, other)
 
 
 @op(

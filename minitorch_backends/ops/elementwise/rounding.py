@@ -170,4 +170,4 @@ synonyms(clip=clamp, fix=trunc)
 )
 def nextafter(input: Array, other: Array) -> Array:
     """The number next to `input` in its type, in the direction of `other`; `other` where both are equal."""
-    return np.nextafter(input, other)
+    return np.where(input == other, other, np.nextafter(input, other))  # zeros of float16 kept their sign

@@ -439,11 +439,15 @@ spherical_bessel_j0 = _declare(
 )
 
 
-airy_ai = _declare(
-    "airy_ai",
-    "The Airy function Ai.",
-    lambda x: np.where(x > 200, 0, scipy_special().airy(x)[0]),  # below the smallest float64, where SciPy has NaN
-)
+def _airy_ai(x: np.ndarray) -> np.ndarray:
+    """SciPy's, with what it lacks: numbers below the smallest float64, and the first term far out, where the phase
+    has few digits left."""
+    size = np.abs(x.astype(np.float64))
+    wave = np.sin(2 / 3 * size * np.sqrt(size) + np.pi / 4) / (math.sqrt(math.pi) * np.sqrt(np.sqrt(size)))
+    return np.where(x > 200, 0, np.where(x < -1e6, wave, scipy_special().airy(x)[0]))
+
+
+airy_ai = _declare("airy_ai", "The Airy function Ai.", _airy_ai)
 
 
 # Orthogonal polynomials, each by its recurrence in the degree, in float64. As in torch, they have no gradient
