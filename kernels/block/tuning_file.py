@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ MEASURED = (
     "vector_products_beside_pairs_most", "spread_microseconds",
 )  # fmt: skip
 """The fields that `minitorch-backends tune` measures."""
+
+_MOST_BYTES = 1 << 20
+"""Twenty times what `minitorch-backends tune` writes."""
 
 
 class Measured(NamedTuple):
@@ -49,34 +53,47 @@ def path() -> Path:
 
 def read() -> Measured | None:
     """What was measured on a CPU like this one; None without a usable file."""
+    file: Any = "its file"
     try:
         file = path()
         refuse_what_others_can_write(file.parent)
-        with open_trusted(file) as opened:
-            found = json.load(opened)
+        found = load(file)
         return Measured(_check_values(found), f"measured by minitorch-backends tune on {found['date']} ({file})")
     except FileNotFoundError:
         return None
     except DAMAGE as problem:
         warn_caller(
-            f"the thresholds of this CPU's products are the built-in ones, since its file cannot be used: {problem}; "
+            f"the thresholds of this CPU's products are the built-in ones, since {file} cannot be used: {problem}; "
             "run minitorch-backends tune again, or remove the file"
         )
         return None
 
 
+def load(file: Path) -> Any:
+    """The JSON of a file that no other user could write to. Raises one of `DAMAGE`, also for one that is too long."""
+    with open_trusted(file) as opened:
+        text = opened.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError(f"it must have at most {_MOST_BYTES} bytes")
+    return json.loads(text)
+
+
 def _check_values(found: Any) -> dict[str, dict[str, float]]:
     """The values of a file's content. Raises ValueError where a name or a value is none."""
-    if not isinstance(found, dict) or not isinstance(found.get("date"), str) or not isinstance(found.get("rows"), dict):
+    parts = isinstance(found, dict) and isinstance(found.get("date"), str) and isinstance(found.get("rows"), dict)
+    if not parts or not re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"], re.ASCII):
         raise ValueError("it must hold an object with a date and rows")
+    model = machine.microarchitecture()
+    if (other := found.get("microarchitecture", model)) != model:
+        raise ValueError(f"it must be of this CPU's microarchitecture, {model!r}, got {other!r:.60}")
     for isa, row in found["rows"].items():
         if isa not in cpu.LEVELS or not isinstance(row, dict):
-            raise ValueError(f"rows must be objects by instruction set, got {isa!r}")
+            raise ValueError(f"rows must be objects by instruction set, got {isa!r:.60}")
         for name, value in row.items():
             if name not in MEASURED or isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ValueError(f"{isa} must have numbers by field, got {name!r}: {value!r}")
+                raise ValueError(f"{isa} must have numbers by field, got {name!r:.60}: {value!r:.60}")
             if not 0 <= value <= 1e15:
-                raise ValueError(f"{isa}.{name} must lie from 0 to 1e15, got {value!r}")
+                raise ValueError(f"{isa}.{name} must lie from 0 to 1e15, got {value!r:.60}")
     return found["rows"]
 
 

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels.block import plans, tuning
+from ..kernels.block import plans, tuning, tuning_file
 from ..kernels.gemm import compiled, matmul
 from ..kernels.registry import ArraySpec
 from ..kernels.runtime import threading
-from ..kernels.runtime.files import write_file
+from ..kernels.runtime.files import DAMAGE, write_file
 from .race import OPENBLAS_REST, Contestant, race
 
 _LEAST_GAIN = 1.03
@@ -153,10 +153,11 @@ def measure(
 
 
 def _read_partial(partial: Path) -> dict[str, list[float]]:
-    """What an interrupted call measured; nothing where its file is damaged."""
+    """What an interrupted call measured; nothing where its file is damaged, or another user could write to it."""
     try:
-        return json.loads(partial.read_text())
-    except (OSError, ValueError):
+        found = tuning_file.load(partial).items()
+        return {key: row for key, row in found if not row or (len(row) == 2 and 0 < min(row) <= max(row) < math.inf)}
+    except DAMAGE:
         return {}
 
 

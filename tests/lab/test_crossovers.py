@@ -1,5 +1,6 @@
 """Measured crossovers of products: the threshold of known times, what noise leaves, and runs that are interrupted."""
 
+import json
 import math
 
 import pytest
@@ -61,9 +62,13 @@ def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
     assert raced == list(PATH)
     assert told == ["avx2.exact_products"] * len(PATH)
     assert found.points == tuple((point, 1.0, 2.0) for point in PATH)
-    partial.write_text("{")
-    measure([FIRST], partial, 3)
-    assert raced == list(PATH) * 2
+    key = f"{FIRST.name} {PATH[0].value} 3"
+    damaged = ["{", "[]", "[" * 100_000, " " * (2 << 20) + "{}"]
+    damaged += [json.dumps({key: times}) for times in ([1.0], "no", 3, [0, 1])]
+    for number, text in enumerate(damaged, 2):
+        partial.write_text(text)
+        measure([FIRST], partial, 3)
+        assert raced == list(PATH) * number
 
 
 def test_all_that_can_be_measured_is_in_the_table():

@@ -93,15 +93,26 @@ def test_a_users_file_replaces_fields_and_is_named(tmp_path, monkeypatch):
         (json.dumps(content(rows_most="3")), "avx2 must have numbers by field, got 'rows_most': '3'"),
         (json.dumps(content(rows_most=-1)), "avx2.rows_most must lie from 0 to 1e15, got -1"),
         (json.dumps(content(rows_most=float("nan"))), "avx2.rows_most must lie from 0 to 1e15, got nan"),
-        (json.dumps({"date": "today", "rows": {"avx9": {}}}), "rows must be objects by instruction set, got 'avx9'"),
+        (json.dumps(content(rows_most=10**4000)), "avx2.rows_most must lie from 0 to 1e15, got 1000"),
+        (json.dumps(content(**{"x" * 9999: 3})), "avx2 must have numbers by field, got 'xxx"),
+        (json.dumps(content() | {"rows": {"avx9": {}}}), "rows must be objects by instruction set, got 'avx9'"),
+        (json.dumps(content() | {"date": "now\nthen"}), "must hold an object with a date and rows"),
+        (json.dumps(content() | {"microarchitecture": "z80"}), "of this CPU's microarchitecture, "),
+        ("[" * 200_000, ""),
+        (" " * (1 << 20) + "{}", "must have at most 1048576 bytes"),
+        ("9" * 5000, "integer string"),
+        ("\udcff{}", "can't decode"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_passed_over_with_one_warning(text, sentence, tmp_path, monkeypatch):
     monkeypatch.setenv(tuning_file.FOLDER_VARIABLE, str(tmp_path))
-    tuning_file.path().write_text(text)
+    tuning_file.path().write_bytes(text.encode(errors="surrogateescape"))
     with pytest.warns(RuntimeWarning, match="the thresholds of this CPU's products are the built-in ones") as caught:
         assert tuning_file.read() is None
-    assert sentence in str(caught[0].message)
+    message = str(caught[0].message)
+    assert sentence in message
+    assert f"since {tuning_file.path()} cannot be used" in message
+    assert len(message) < 500
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners of files here")
