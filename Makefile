@@ -30,6 +30,10 @@ lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
 	$(VENV)/bin/zizmor --offline --strict-collection --no-progress --quiet .github
+	$(VENV)/bin/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema -q --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(VENV)/bin/check-jsonschema -q --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(VENV)/bin/check-jsonschema -q --builtin-schema vendor.citation-file-format CITATION.cff
 
 types: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m mypy -p minitorch_backends -m tests.support.types_seen
