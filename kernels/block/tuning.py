@@ -227,16 +227,13 @@ _ROWS: dict[str, dict[str, dict[str, Any]]] = {
 """By microarchitecture and level ("*": each): measured exceptions from the rule and from the levels' values, which were
 measured on these."""
 
-_LEAST_CACHE, _LARGEST_CACHE = 1 << 18, 1 << 22
-"""Between which an L2 cache is taken to be."""
-
 
 def default(isa: str, share: int | None = None, name: str | None = None) -> Tuning:
     """The built-in values of an instruction set on this CPU, or on one with another L2 cache, in bytes of a core, or of
     another microarchitecture."""
     share = machine.caches().l2.share if share is None else share
     values: dict[str, Any] = {
-        "cache_bytes": min(max(share, _LEAST_CACHE), _LARGEST_CACHE),
+        "cache_bytes": min(max(share, 1 << 18), 1 << 22),
         "pairs_gain": "AuthenticAMD" in cpu.cpuinfo_field("vendor_id"),
         **_LEVELS.get(isa, {}),
     }
@@ -257,13 +254,8 @@ def memoise(function: Function) -> Function:
     return cached
 
 
-class _InForce(NamedTuple):
-    rows: dict[str, Thresholds[Tuning]]
-    origin: str
-
-
 @functools.cache
-def in_force() -> _InForce:
+def in_force() -> tuple[dict[str, Thresholds[Tuning]], str]:
     """The values of each instruction set in this process, and where they are from."""
     from .tuning_file import read
 
@@ -272,7 +264,7 @@ def in_force() -> _InForce:
     rows = {isa: Thresholds(default(isa)._replace(**own.get(isa, {})), when_changed) for isa in cpu.LEVELS}
     name = machine.microarchitecture()
     built_in = f"the built-in row of {name}" if name in _ROWS else "the caches, and the values of the level"
-    return _InForce(rows, measured.origin if measured else built_in)
+    return rows, measured.origin if measured else built_in
 
 
 def tuning(isa: str) -> Tuning:
@@ -282,12 +274,12 @@ def tuning(isa: str) -> Tuning:
 
 def thresholds(isa: str) -> Thresholds[Tuning]:
     """The same, to be overridden; those of loops without fused steps are the same."""
-    return in_force().rows.get(isa.removesuffix("_unfused"), _DEFAULT)
+    return in_force()[0].get(isa.removesuffix("_unfused"), _DEFAULT)
 
 
 def origin() -> str:
     """Where this process's values are from."""
-    return in_force().origin
+    return in_force()[1]
 
 
 _DEFAULT = Thresholds(Tuning(), when_changed)

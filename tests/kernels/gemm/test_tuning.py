@@ -99,7 +99,7 @@ def test_a_users_file_replaces_fields_and_is_named(tmp_path, monkeypatch):
         (json.dumps(content() | {"date": "now\nthen"}), "must hold an object with a date and rows"),
         (json.dumps(content() | {"microarchitecture": "z80"}), "of this CPU's microarchitecture, "),
         ("[" * 200_000, ""),
-        (" " * (1 << 20) + "{}", "must have at most 1048576 bytes"),
+        (" " * (1 << 20) + "{}", "Expecting value"),
         ("9" * 5000, "integer string"),
         ("\udcff{}", "can't decode"),
     ],
