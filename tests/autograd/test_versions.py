@@ -25,26 +25,13 @@ def test_versions_start_at_zero() -> None:
 
 
 COUNTED: list[Callable[[mt.Tensor], Any]] = [
-    lambda x: x.add_(0),
-    lambda x: x.zero_(),
-    lambda x: x.fill_(2),
-    lambda x: x.copy_(tensor(1.0)),
-    lambda x: x.masked_fill_(x > 0, 1),
-    lambda x: x.__setitem__(0, 1),
-    lambda x: x.__setitem__(slice(None), 3),
-    lambda x: x.__setitem__(x > 1, 3),
-    lambda x: x.__setitem__([0, 0], 3),
-    lambda x: x.normal_(),
-    lambda x: x.__iadd__(1),
-    lambda x: x[:1].add_(1),
-    lambda x: x.t_(),
-    lambda x: x.transpose_(0, 1),
-    lambda x: x.unsqueeze_(0),
-    lambda x: x.squeeze_(0),
-    lambda x: x.resize_(2),
-    lambda x: x.set_(tensor([1.0])),
+    lambda x: x.add_(0), lambda x: x.zero_(), lambda x: x.fill_(2), lambda x: x.copy_(tensor(1.0)),
+    lambda x: x.masked_fill_(x > 0, 1), lambda x: x.__setitem__(0, 1), lambda x: x.__setitem__(slice(None), 3),
+    lambda x: x.__setitem__(x > 1, 3), lambda x: x.__setitem__([0, 0], 3), lambda x: x.normal_(),
+    lambda x: x.__iadd__(1), lambda x: x[:1].add_(1), lambda x: x.t_(), lambda x: x.transpose_(0, 1),
+    lambda x: x.unsqueeze_(0), lambda x: x.squeeze_(0), lambda x: x.resize_(2), lambda x: x.set_(tensor([1.0])),
     lambda x: mt.exp(x, out=x),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("write", COUNTED)

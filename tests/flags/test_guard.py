@@ -45,19 +45,9 @@ def freeze(): backends.disable_global_flags()
 
 
 WAYS = [
-    "assign",
-    "set_flags",
-    "set_generic",
-    "set_precision",
-    "set_xla",
-    "prefer",
-    "enable",
-    "nnpack",
-    "mha",
-    "deterministic",
-    "restore",
-    "freeze",
-]
+    "assign", "set_flags", "set_generic", "set_precision", "set_xla", "prefer", "enable", "nnpack", "mha",
+    "deterministic", "restore", "freeze",
+]  # fmt: skip
 
 
 def line_of(module: ModuleType, name: str) -> str:

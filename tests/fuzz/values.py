@@ -45,18 +45,10 @@ from minitorch_backends.tensor.registry import registry
 """What the source code of a case needs to be run."""
 
 LAYOUTS = (
-    "mt.from_numpy({0}.numpy()[::-1])",
-    "mt.stack([{0}, {0}], -1)[..., 0]",
-    "{0}[:1].expand(4, *[-1] * ({0}.ndim - 1))",
-    "{0}.mT.contiguous().mT",
-    "{0}.requires_grad_()",
-    "{0}.double()",
-    "{0}.half()",
-    "{0}.to(mt.complex64)",
-    "{0}.long()",
-    "{0}[:0]",
-    "{0}.bool()",
-)
+    "mt.from_numpy({0}.numpy()[::-1])", "mt.stack([{0}, {0}], -1)[..., 0]", "{0}[:1].expand(4, *[-1] * ({0}.ndim - 1))",
+    "{0}.mT.contiguous().mT", "{0}.requires_grad_()", "{0}.double()", "{0}.half()", "{0}.to(mt.complex64)",
+    "{0}.long()", "{0}[:0]", "{0}.bool()",
+)  # fmt: skip
 """Other layouts and dtypes of a tensor."""
 
 MOST_WRITTEN = 40

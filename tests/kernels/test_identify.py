@@ -54,15 +54,8 @@ def assert_same_bits(one: Any, other: Any, operand: str, rows: tuple, result: An
 
 
 OF_EACH_KIND = (
-    "v100 fp16",
-    "a100 bf16",
-    "ada e4m3",
-    "h100 tf32",
-    "h100 e5m2",
-    "mi250 bf16",
-    "mi300 bf16",
-    "mi300 e4m3fnuz",
-)
+    "v100 fp16", "a100 bf16", "ada e4m3", "h100 tf32", "h100 e5m2", "mi250 bf16", "mi300 bf16", "mi300 e4m3fnuz",
+)  # fmt: skip
 """All profiles and formats are found, as a loop over `PROFILES` shows in two minutes."""
 
 UNITS = [

@@ -55,14 +55,9 @@ UNLIKE_REALS = {
 """Where integers do otherwise than the reals of the reference."""
 
 INTEGER_REFUSALS = (
-    "negative integer powers",
-    "without overflow",
-    r"median\(\) of no elements",
-    "could not infer output dtype",
-    "for boolean",
-    "floating or uint8",
-    "must have a common type, got mt.*int64",
-)
+    "negative integer powers", "without overflow", r"median\(\) of no elements", "could not infer output dtype",
+    "for boolean", "floating or uint8", "must have a common type, got mt.*int64",
+)  # fmt: skip
 """What an op may say of integers, of a type that it takes: no power, no room for one, no mean without dtype=, no
 sums of products of booleans, no common type of uint64 and a sample's int64."""
 

@@ -37,16 +37,9 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 KERNEL_FLOORS = [
-    {"runtime"},
-    {"precisions"},
-    {"registry"},
-    {"block", "matrix_units", "partial_sums"},
-    {"arrays"},
-    {"gemm"},
-    {"fft", "attention", "recurrence", "linalg"},
-    {"conv"},
-    {"ahead"},
-]
+    {"runtime"}, {"precisions"}, {"registry"}, {"block", "matrix_units", "partial_sums"}, {"arrays"}, {"gemm"},
+    {"fft", "attention", "recurrence", "linalg"}, {"conv"}, {"ahead"},
+]  # fmt: skip
 """The rooms of kernels/ in the same way."""
 
 MOST_PARAMETERS = 12

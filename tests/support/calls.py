@@ -28,23 +28,10 @@ NO_GAPS = {"as_strided", "as_strided_scatter", "strided_window", "view_as_comple
 
 
 UNDERIVABLE = {
-    "distinct",
-    "geqrf",
-    "heaviside",
-    "index_multiply",
-    "histogram",
-    "histogram_of_points",
-    "histogramdd",
-    "igamma",
-    "igammac",
-    "linalg_ldl_factor",
-    "linalg_ldl_factor_ex",
-    "linalg_ldl_solve",
-    "scaled_product",
-    "unique",
-    "unique_consecutive",
-    "zeta",
-}
+    "distinct", "geqrf", "heaviside", "index_multiply", "histogram", "histogram_of_points", "histogramdd", "igamma",
+    "igammac", "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_ldl_solve", "scaled_product", "unique",
+    "unique_consecutive", "zeta",
+}  # fmt: skip
 """Whose results require gradients, which backward refuses to find, for some inputs or all, as in torch."""
 
 
