@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from ..nn.module import Module
 from ..nn.utils import run_under
 from .answers import Level, find_levels
 from .product_counts import acted_on, is_by_role
-from .records import Log, Record, align_columns, arrays_of, check_inputs, module_of, record, recording
+from .records import Log, Record, align_columns, arrays_of, check_inputs, frobenius_norm, module_of, record, recording
 
 PRECISION_FLAGS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
 """The flags that influence the precision of a product. Only `fp32_precision` is set here, the others are cleared."""
@@ -189,7 +190,7 @@ def _row(
     local = max((options.get("relative_error", 0.0) for options in lowered), default=0.0)
     local = float("nan") if level.by_role else local
     distance, size = (
-        float(np.sqrt(sum(np.linalg.norm(each) ** 2 for each in arrays)))
+        math.hypot(*map(frobenius_norm, arrays))
         for arrays in ([b - a for a, b in zip(answers, changed, strict=True)], answers)
     )
     error = distance / size if size else float("inf") if distance else 0.0

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..explain.product_counts import ProductCounts
-from ..explain.records import Log, Record, align_columns, as_text, as_words
+from ..explain.records import Log, Record, align_columns, as_text, as_words, frobenius_norm
 from ..flags import rows
 from .alignment import align
 from .divergence import FACTOR, Divergence, find_divergence
@@ -269,7 +269,7 @@ def _exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float, tuple[int
     if not np.isfinite(difference).all():
         return math.inf, math.inf, math.inf, at
     finite = np.where(np.isfinite(a), a, 0.0)
-    error = _ratio(float(np.linalg.norm(difference)), float(np.linalg.norm(finite)))
+    error = _ratio(frobenius_norm(difference), frobenius_norm(finite))
     finites = (np.where(np.isfinite(each), each, each.dtype.type(0)) for each in (y, x))
     return error, float(sizes.max(initial=0.0)), ulps(*finites), at
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..explain.records import frobenius_norm
 from ..kernels.runtime.first_use import load
 
 
@@ -18,13 +19,13 @@ def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> di
     x = np.concatenate([as_reals(each) for each in answer.values()])
     y = np.concatenate([as_reals(truth[name]) for name in answer])
     difference = x - y
-    size, product = float(np.linalg.norm(y)), float(np.linalg.norm(x)) * float(np.linalg.norm(y))
-    off = float(np.linalg.norm(difference))
+    size, off = frobenius_norm(y), frobenius_norm(difference)
+    product = frobenius_norm(x) * size
     return {
         "error": off / size if size else off,
         "max_abs": float(np.abs(difference).max(initial=0.0)),
         "max_ulp": max((ulps(answer[name], truth[name]) for name in answer), default=0.0),
-        "cosine": float(x @ y) / product if product else float(off == 0),
+        "cosine": float(np.einsum("i,i->", x, y)) / product if product else float(off == 0),
     }
 
 
