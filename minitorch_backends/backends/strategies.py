@@ -77,7 +77,8 @@ def checked_slices(slices: Any) -> str | None:
     """Return the method that finds labels to slice. Raises TypeError or ValueError for values outside `SLICES`."""
     if slices is not None and slices not in SLICES:
         error = ValueError if isinstance(slices, str) else TypeError
-        raise error(f"slices must be None or one of {', '.join(map(repr, SLICES))}, got {slices!r}")
+        mapping = ", or in einsum_plan a mapping of subscripts to numbers of parts"
+        raise error(f"slices must be None or one of {', '.join(map(repr, SLICES))}{mapping}, got {slices!r}")
     if slices == COTENGRA:
         _need_cotengra(f"slices = {slices!r}")
     return slices

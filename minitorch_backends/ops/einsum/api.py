@@ -67,7 +67,8 @@ def einsum(
     products run on the kernels of matmul, at its precision.
 
     Arguments:
-        strategy: the order for this call, with the values of the flag.
+        strategy: the order for this call, with the values of the flag. Gradients are contracted in the same order, seen
+            from their operand; where the flags choose it, and have changed since, they choose that of gradients anew.
         precision: of its float32 products, as for `matmul`; of two operands also a pair of formats, the first for the
             left one.
         memory_limit: limit in bytes for live intermediates, here and in each gradient; by default
@@ -178,15 +179,9 @@ def read(equation: Any, operands: tuple) -> tuple[str, Sequence[Any]]:
 
 
 def contract(
-    plan: Plan,
-    tensors: Sequence[Tensor],
-    precision: Any = None,
-    strategy: Strategy = BY_FLAGS,
-    memory_limit: int | None = None,
-    slices: Any = BY_FLAGS,
-    share: bool = False,
-    executor: Any = None,
-) -> Tensor:
+    plan: Plan, tensors: Sequence[Tensor], precision: Any = None, strategy: Strategy = BY_FLAGS,
+    memory_limit: int | None = None, slices: Any = BY_FLAGS, share: bool = False, executor: Any = None,
+) -> Tensor:  # fmt: skip
     """The result as a tensor, recorded if operands need gradients; a view where nothing is computed."""
     operands = tensors
     if plan.repeats:
@@ -235,42 +230,27 @@ def take_diagonals(tensor: Tensor, pairs: tuple[tuple[int, int], ...], axes: tup
 
 
 def _gradients(
-    g: Tensor,
-    operands: list[Tensor],
-    plan: Plan,
-    precision: Any,
-    strategy: Strategy,
-    needs: tuple[bool, ...] | None,
-    memory_limit: int | None,
-    slices: Any,
-) -> list[Tensor | None]:
-    """The gradients; an explicit path holds for the forward contraction only, and the flags choose theirs, and so do
-    precisions of its steps."""
-    options = (
-        None if type(precision) is tuple else precision,  # a StepRoles goes on
-        BY_FLAGS if isinstance(strategy, tuple) else strategy,
-        memory_limit,
-        slices,
-    )
+    g: Tensor, operands: list[Tensor], plan: Plan, precision: Any, strategy: Strategy, needs: tuple[bool, ...] | None,
+    memory_limit: int | None, slices: Any,
+) -> list[Tensor | None]:  # fmt: skip
+    """The gradients; precisions of steps hold for the forward contraction only, and the flags choose theirs."""
+    options = None if type(precision) is tuple else precision, strategy, memory_limit, slices  # a StepRoles goes on
     wanted = needs or (True,) * len(operands)
     return [_gradient(g, operands, plan, place, *options) if wanted[place] else None for place in range(len(wanted))]
 
 
 def _gradient(
-    g: Tensor,
-    operands: list[Tensor],
-    plan: Plan,
-    place: int,
-    precision: Any,
-    strategy: Strategy,
-    memory_limit: int | None,
-    slices: Any,
-) -> Tensor:
-    """The gradient of one operand: g and the other operands, contracted to the labels of this one."""
+    g: Tensor, operands: list[Tensor], plan: Plan, place: int, precision: Any, strategy: Strategy,
+    memory_limit: int | None, slices: Any,
+) -> Tensor:  # fmt: skip
+    """The gradient of one operand: g and the other operands, contracted to the labels of this one, in the order of the
+    forward contraction unless the flags ask for another one by now."""
     gradient, shape = plan.gradients[place], plan.term_shapes[place]
     factors = [each.conj() if each.is_complex() else each for index, each in enumerate(operands) if index != place]
     tensors = [g, *(each if each.dtype is g.dtype else each.to(g.dtype) for each in factors)]
-    plan_of_g = plan_for((gradient.inputs, gradient.output), gradient.shapes, order_of(strategy, len(tensors)))
+    order = order_of(strategy, len(tensors))
+    path = plan.path_of_gradient(place) if order == plan.strategy else None
+    plan_of_g = plan_for((gradient.inputs, gradient.output), gradient.shapes, order, path)
     if type(slices) is tuple:
         plan_of_g = slice_labels(plan_of_g, dict(slices))
     if type(precision) is StepRoles and precision.formats:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ...backends.strategies import Strategy
 from ...kernels.runtime.locks import cached_property
 from .equation import Labels, diagonals_of, sizes_of, text_of
-from .pairs import Path, pairs_of
+from .pairs import Path, pairs_from, pairs_of, path_of
 from .paths import find_path
 from .steps import Reader, in_order, preparations_of, reader, steps_of
 
@@ -67,7 +67,8 @@ class Plan:
             the largest intermediate are those of the whole.
         memory_limit, slices: the values that `run` passes on to gradients, as for `einsum`. `itemsize`: the bytes per
             element that the limit was planned for.
-        search_seconds: the time of the search for the order.
+        search_seconds: the time of the search for the order, or None where none was made.
+        is_derived: whether the order is that of the contraction whose gradient this is.
         measured: the runs by `execute`, latest last. `warm`: the conditions of these runs.
     """
 
@@ -75,17 +76,12 @@ class Plan:
     memory_limit: int | None = None
     slices: str | None = None
     itemsize = 4
+    is_derived = False
 
     def __init__(
-        self,
-        inputs: tuple[Labels, ...],
-        output: Labels,
-        shapes: tuple[Shape, ...],
-        strategy: Strategy,
-        *,
-        path: Path | None = None,
-        minimize: str = "flops",
-    ) -> None:
+        self, inputs: tuple[Labels, ...], output: Labels, shapes: tuple[Shape, ...], strategy: Strategy, *,
+        path: Path | None = None, minimize: str = "flops",
+    ) -> None:  # fmt: skip
         self.inputs, self.output, self.shapes, self.strategy = inputs, output, shapes, strategy
         self.minimize = minimize
         self.sizes = sizes_of(inputs, shapes)
@@ -106,7 +102,7 @@ class Plan:
         terms = [preparation.labels for preparation in self.preparations]
         start = time.perf_counter()
         self.path: Path = find_path(terms, self.core_output, self.sizes, strategy, minimize) if path is None else path
-        self.search_seconds = time.perf_counter() - start
+        self.search_seconds: float | None = time.perf_counter() - start if path is None else None
         self.pairs = pairs_of(self.path, len(inputs))
         self.steps = steps_of(terms, self.core_output, self.pairs, self.sizes)
         self.arrangement = self._arrangement()
@@ -114,6 +110,7 @@ class Plan:
         self.measured: list[Measured] = []
         self.warm: set[tuple] = set()
         self._sliced: dict[Any, Plan | None] = {}
+        self._paths: dict[int, Path] = {}
 
     def _arrangement(self) -> Reader | None:
         last = self.steps[-1].pair.result if self.steps else self.preparations[0].labels
@@ -178,6 +175,17 @@ class Plan:
     def gradients(self) -> tuple[Gradient, ...]:
         """For each operand, with each label once, the contraction that makes its gradient."""
         return tuple(_gradient(self, place) for place in range(len(self.inputs)))
+
+    def path_of_gradient(self, place: int) -> Path | None:
+        """The order of `gradients[place]`: that of this plan, seen from the operand. None where no strategy found this
+        one; operands are then contracted from left to right."""
+        if self.strategy is None:
+            return None
+        found = self._paths.get(place)
+        if found is None:
+            count = len(self.inputs)
+            found = self._paths[place] = path_of(pairs_from(place, self.pairs, count), count)
+        return found
 
     @property
     def whole(self) -> Plan:

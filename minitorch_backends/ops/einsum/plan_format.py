@@ -45,12 +45,13 @@ def summary(plan: Plan) -> str:
     sizes = ", ".join(f"{label_name(label)}={size}" for label, size in sorted(plan.sizes.items()))
     costs = (
         f"{plan.flops:,} flops ({_count(plan.naive_flops)} in one loop), largest intermediate "
-        f"{plan.largest_intermediate:,}, peak {plan.peak_elements:,} elements, writes {plan.writes:,}; order found in "
-        f"{plan.search_seconds:.2g} s"
+        f"{plan.largest_intermediate:,}, peak {plan.peak_elements:,} elements, writes {plan.writes:,}"
     )
+    if plan.search_seconds is not None:
+        costs += f"; order found in {plan.search_seconds:.2g} s"
     aim = "" if plan.minimize == "flops" else f", minimizing {plan.minimize}"
-    explicit = isinstance(plan.strategy, tuple)
-    order = f"path {list(plan.path)}" + (" as given" if explicit else f" by strategy {plan.strategy!r}{aim}")
+    found = "as given" if isinstance(plan.strategy, tuple) else f"by strategy {plan.strategy!r}{aim}"
+    order = f"path {list(plan.path)} {'seen from the operand, of the order ' if plan.is_derived else ''}{found}"
     head = [f"Plan of {plan.equation} with {sizes or 'no dimensions'}; {order}", costs]
     if plan.slicing is not None:
         head.append(str(plan.slicing))
@@ -65,19 +66,9 @@ def _count(number: int) -> str:
 
 def to_json(plan: Plan) -> str:
     strategy = plan.strategy if isinstance(plan.strategy, (str, tuple)) else None
-    fields = {
-        "format": _FORMAT,
-        "inputs": plan.inputs,
-        "output": plan.output,
-        "shapes": plan.shapes,
-        "path": plan.path,
-        "strategy": strategy,
-        "minimize": plan.minimize,
-        "blocks": None if plan.slicing is None else list(plan.slicing.blocks.items()),
-        "memory_limit": plan.memory_limit,
-        "slices": plan.slices,
-        "itemsize": plan.itemsize,
-    }
+    names = "inputs", "output", "shapes", "path", "minimize", "memory_limit", "slices", "itemsize"
+    fields: dict[str, Any] = {"format": _FORMAT, "strategy": strategy, **{name: getattr(plan, name) for name in names}}
+    fields["blocks"] = None if plan.slicing is None else list(plan.slicing.blocks.items())
     return json.dumps(fields)
 
 

@@ -34,6 +34,7 @@ from ...tensor.dtypes import BOOL, dtype_of, promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..matmul.dispatch import prepared_product, product
 from .equation import Labels, parse, resolve
+from .pairs import Path
 from .paths import BY_FLAGS
 from .plan import Plan
 from .slicing import Part, Slicing, least_peak, slice_within
@@ -63,13 +64,17 @@ KEPT = 4096
 
 
 @functools.lru_cache(KEPT)
-def plan_for(equation: str | tuple[tuple[Labels, ...], Labels], shapes: tuple[Shape, ...], strategy: Strategy) -> Plan:
-    """The cached plan of an equation, as text or labels, for operands of these shapes.
+def plan_for(
+    equation: str | tuple[tuple[Labels, ...], Labels], shapes: tuple[Shape, ...], strategy: Strategy,
+    path: Path | None = None,
+) -> Plan:  # fmt: skip
+    """The cached plan of an equation, as text or labels, for operands of these shapes, in a known order or else in that
+    of the strategy.
 
     Raises RuntimeError for an equation that is malformed or does not fit the shapes.
     """
     inputs, output = resolve(parse(equation), shapes) if isinstance(equation, str) else equation
-    return Plan(inputs, output, shapes, strategy)
+    return Plan(inputs, output, shapes, strategy, path=path)
 
 
 class Costs(NamedTuple):
@@ -422,13 +427,9 @@ def contraction(
 
 
 def run_sliced(
-    slicing: Slicing,
-    arrays: Sequence[np.ndarray],
-    dtype: np.dtype,
-    precision: Precision = None,
-    around: Around | None = None,
-    executor: Executor | int | None = None,
-) -> np.ndarray:
+    slicing: Slicing, arrays: Sequence[np.ndarray], dtype: np.dtype, precision: Precision = None,
+    around: Around | None = None, executor: Executor | int | None = None,
+) -> np.ndarray:  # fmt: skip
     """The result, of a dtype, in memory of its own; the arrays have each label once. `around` is that of `run`.
 
     Half types are added in float32 and rounded once.

@@ -25,7 +25,6 @@ from ...flags import current
 from ...kernels.runtime.locks import cached_property
 from .equation import Labels, label_name
 from .pairs import path_of
-from .paths import strategy_in_force
 from .plan import Plan
 
 Shape = tuple[int, ...]
@@ -295,12 +294,13 @@ def with_limit(plan: _Plan, memory_limit: int | None, slices: str | None, itemsi
 
 def plans_of_gradients(plan: _Plan) -> tuple[_Plan, ...]:
     """`EinsumPlan.cotangents`."""
-    strategy, minimize = plan.strategy, plan.minimize
-    if isinstance(strategy, tuple):
-        strategy, minimize = strategy_in_force(), "flops"
-    kind = type(plan)
-    plans = (kind(each.inputs, each.output, each.shapes, strategy, minimize=minimize) for each in plan.gradients)
-    return tuple(_sliced_alike(each, plan) for each in plans)
+    kind, plans = type(plan), []
+    for place, each in enumerate(plan.gradients):
+        options: Any = {"path": plan.path_of_gradient(place), "minimize": plan.minimize}
+        made = kind(each.inputs, each.output, each.shapes, plan.strategy, **options)
+        made.is_derived = options["path"] is not None
+        plans.append(_sliced_alike(made, plan))
+    return tuple(plans)
 
 
 def _sliced_alike(plan: _Plan, like: Plan) -> _Plan:

@@ -31,8 +31,8 @@ class EinsumPlan(Plan):
     """A `Plan` that computes. Its attributes are described there."""
 
     def cotangents(self) -> tuple[EinsumPlan, ...]:
-        """The plan of each operand's gradient, by the same strategy. An explicit path holds for its own
-        contraction only: the flags choose the order then."""
+        """The plan of each operand's gradient, in the order of this plan as seen from the operand; from left to right
+        where no strategy chose one."""
         return plans_of_gradients(self)
 
     def slice_labels(self, blocks: Mapping[int, int]) -> EinsumPlan:

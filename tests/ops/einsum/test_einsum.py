@@ -202,20 +202,12 @@ def test_dtypes() -> None:
 # Gradients
 
 
-@pytest.mark.parametrize(
-    ("equation", "shapes"),
-    [
-        ("ij,jk,kl->il", ((2, 3), (3, 2), (2, 4))),
-        ("iij,j,jk->ki", ((2, 2, 3), (3,), (3, 2))),
-        ("ij,jk->k", ((2, 1), (3, 2))),
-        ("ij,kj->", ((2, 3), (1, 3))),
-        ("...i,...i->...", ((2, 1, 3), (4, 3))),
-        ("i,i,i->", ((3,), (3,), (3,))),
-        ("ij,k->ik", ((2, 3), (2,))),
-        ("iii,i->", ((2, 2, 2), (2,))),
-        ("ij,jk", ((2, 0), (0, 3))),
-    ],
-)
+@pytest.mark.parametrize(("equation", "shapes"), [
+    ("ij,jk,kl->il", ((2, 3), (3, 2), (2, 4))), ("iij,j,jk->ki", ((2, 2, 3), (3,), (3, 2))),
+    ("ij,jk->k", ((2, 1), (3, 2))), ("ij,kj->", ((2, 3), (1, 3))), ("...i,...i->...", ((2, 1, 3), (4, 3))),
+    ("i,i,i->", ((3,), (3,), (3,))), ("ij,k->ik", ((2, 3), (2,))), ("iii,i->", ((2, 2, 2), (2,))),
+    ("ij,jk", ((2, 0), (0, 3))), ("ia,ab,bj,b,cj->ci", ((2, 3), (3, 2), (2, 2), (2,), (1, 2))),
+])  # fmt: skip
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_gradients(equation: str, shapes: tuple, dtype: Any) -> None:
     leaves = []
@@ -259,6 +251,18 @@ def test_gradients_are_contracted_along_planned_paths() -> None:
     assert text.count("Gradient of operand") == 4
     assert all(step.equation in text for each in plan.cotangents() for step in each.steps)
     assert {entry.direction for entry in log} == {"backward"}
+    assert all(each.search_seconds is None and each.flops <= 2 * plan.flops for each in plan.cotangents())
+
+
+def test_gradients_are_searched_for_only_where_the_flags_changed() -> None:
+    leaves, searched = [mt.tensor(normal(*shape), requires_grad=True) for shape in ((2, 3), (3, 4), (4, 5))], []
+    with backends.opt_einsum.flags(strategy=lambda *given: searched.append(len(given[0])) or [(1, 2), (0, 1)]):
+        out = mt.einsum("ij,jk,kl", *leaves).sum()
+        mt.autograd.grad(out, leaves, retain_graph=True)
+        assert searched == [3]
+    with backends.opt_einsum.flags(strategy=lambda *given: searched.append(len(given[0])) or [(0, 1), (0, 1)]):
+        out.backward()
+    assert searched == [3] * 4
 
 
 def test_gradients_run_at_the_recorded_precision() -> None:
