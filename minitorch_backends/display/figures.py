@@ -144,18 +144,12 @@ def scale_axis(axes: Axes, name: str, values: Sequence[float]) -> None:
     positive = [value for value in values if value > 0]
     if not positive or min(values) < 0 or max(positive) <= 3 * min(positive):
         return
-    set_scale = getattr(axes, f"set_{name}scale")
-    if len(positive) == len(values):
-        set_scale("log")
-        wide = max(positive) > 100 * min(positive)  # otherwise 2 and 5 are labelled between powers of ten
-        label = LogFormatterSciNotation(labelOnlyBase=False)
-        axis = getattr(axes, f"{name}axis")
-        axis.set_minor_formatter(
-            lambda value, place: "" if wide or f"{value:e}"[0] not in "25" else label(value, place)
-        )
-        label.set_axis(axis)
-    else:
-        set_scale("symlog", linthresh=min(positive))
+    set_scale, axis = getattr(axes, f"set_{name}scale"), getattr(axes, f"{name}axis")
+    set_scale("log") if len(positive) == len(values) else set_scale("symlog", linthresh=min(positive))
+    wide = max(positive) > 100 * min(positive)  # otherwise 2 and 5 are labelled between powers of ten
+    label = LogFormatterSciNotation(labelOnlyBase=False)
+    axis.set_minor_formatter(lambda value, place: "" if wide or f"{value:e}"[0] not in "25" else label(value, place))
+    label.set_axis(axis)
 
 
 def show_sizes(axes: Axes, sizes: list[int]) -> None:

@@ -169,9 +169,8 @@ class Audit:
                 policy = self._policy_of(kept, (product,))
                 points[place] = points[place]._replace(measured=self._trials.error_under(policy, product))
             device = self._trials.device
-            self._frontiers[verify, product] = Frontier(
-                points, product, self.precisions[0], "" if device is None else device.name
-            )
+            name = "" if device is None else device.name
+            self._frontiers[verify, product] = Frontier(points, product, self.precisions[0], name)
         return self._frontiers[verify, product]
 
     def measure_on(self, inputs: Any, labels: Any = None) -> dict[str, float]:
@@ -188,11 +187,8 @@ class Audit:
 
     def omission(self) -> str:
         """The sentence that tells how many layers a short table leaves out, or nothing."""
-        return (
-            f"The table has the {MOST_LISTED} worst of {len(self.parts)} layers. "
-            if len(self.parts) > MOST_LISTED
-            else ""
-        )
+        count = len(self.parts)
+        return f"The table has the {MOST_LISTED} worst of {count} layers. " if count > MOST_LISTED else ""
 
     def _repr_html_(self) -> str:
         from ..display.html import Lines, Rows, as_html
@@ -232,17 +228,8 @@ class Audit:
     def header(self) -> tuple[str, ...]:
         device = self._trials.device
         times = () if device is None else (f"ms at least, {device.name}",)
-        return (
-            "module",
-            "product",
-            "precision",
-            "GFLOP",
-            *times,
-            "local error",
-            "error",
-            *self._measures(),
-            "out of range",
-        )
+        of_products = "module", "product", "precision", "GFLOP", *times, "local error", "error"
+        return (*of_products, *self._measures(), "out of range")
 
     def cells(self, limit: int | None = None) -> Iterable[tuple[str, ...]]:
         """The lines of the table."""
@@ -262,15 +249,8 @@ class Audit:
         numbers = [row["local_error"], row["error"], *(row.get(each) for each in self._measures())]
         figures = ("" if each is None else f"{each:.2e}" for each in numbers)
         times = (f"{1e3 * row['predicted_seconds']:.3g}",) if "predicted_seconds" in row else ()
-        return (
-            name,
-            row["product"],
-            row["precision"],
-            f"{row['flops'] / 1e9:.3g}",
-            *times,
-            *figures,
-            _out_of_range(row),
-        )
+        described = name, row["product"], row["precision"], f"{row['flops'] / 1e9:.3g}"
+        return (*described, *times, *figures, _out_of_range(row))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw the layers by their errors, and the frontier with its measured points; returns the figure.

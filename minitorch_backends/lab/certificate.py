@@ -277,13 +277,9 @@ def _has_shape(value: Any) -> bool:
 
 
 def _of_parts(
-    function: Callable[..., Any],
-    inputs: Any,
-    whole: _Trace,
-    size: int,
-    batch_sizes: Sequence[int],
+    function: Callable[..., Any], inputs: Any, whole: _Trace, size: int, batch_sizes: Sequence[int],
     positions: Sequence[int] | None,
-) -> Iterator[Check]:
+) -> Iterator[Check]:  # fmt: skip
     parts = [
         slice(first, first + count)
         for count in (each for each in batch_sizes if each < size)

@@ -63,11 +63,8 @@ def curves(panels: dict[str, list[Line]], x: str, y: str, file: File = None, ax:
     columns = min(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     most = max(map(len, panels.values()))
-    size = (
-        {1: 6.2, 2: 4.6}.get(columns, 3.9) * columns + 1.9 * math.ceil(most / 22),
-        max(4.2 if rows == 1 else 3.4 * rows, 4),
-    )
-    with drawing(file, size) as figure:
+    width = {1: 6.2, 2: 4.6}.get(columns, 3.9) * columns + 1.9 * math.ceil(most / 22)
+    with drawing(file, (width, max(4.2 if rows == 1 else 3.4 * rows, 4))) as figure:
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True, sharex=True)
         for place, (axes, (title, lines)) in enumerate(zip(grid.flat, panels.items(), strict=False)):
             _draw_lines(axes, lines, x, y)
@@ -101,12 +98,8 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], x: str, y: str) -> None:
     else:
         aslant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 7 else {}
         shown = names if len(names) <= 40 else [name if n % 2 == 0 else "" for n, name in enumerate(names)]
-        axes.set_xticks(
-            range(len(names)),
-            shown,
-            fontsize=8 if len(names) < 20 else 6,
-            **(aslant if len(names) < 20 else {"rotation": 90}),
-        )
+        looks = {"fontsize": 8, **aslant} if len(names) < 20 else {"fontsize": 6, "rotation": 90}
+        axes.set_xticks(range(len(names)), shown, **looks)
     scale_axis(axes, "y", [value for line in lines for each in line.y for value in each])
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -115,14 +108,14 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], x: str, y: str) -> None:
 def _scale_sizes(axes: Axes, values: Sequence[float]) -> None:
     """A logarithmic axis with ticks at the values themselves, where they are few and grow by factors."""
     scale_axis(axes, "x", values)
-    if axes.get_xscale() != "log":
+    if axes.get_xscale() == "linear":
         if all(float(value).is_integer() for value in values):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         return
     if len(values) <= 8:
         axes.set_xticks(values, [f"{value:,g}" for value in values], fontsize=8)
         axes.set_xticks([], minor=True)
-    elif values[0] >= 1e-3 and values[-1] < 1e6:
+    elif min(value for value in values if value) >= 1e-3 and values[-1] < 1e6:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axes.xaxis.set_minor_formatter(lambda value, _: f"{value:,g}" if f"{value:e}"[0] in "25" else "")
 
@@ -138,11 +131,8 @@ def _looks(labels: Sequence[str]) -> Iterator[tuple[str, str, str]]:
         if look is not None:
             yield (*look, "-")
         else:
-            yield (
-                colours[place % len(colours)],
-                SHAPES[(len(used) + place) % len(SHAPES)],
-                ("-", "--", ":", "-.")[place // len(colours) % 4],
-            )
+            mark, dash = SHAPES[(len(used) + place) % len(SHAPES)], ("-", "--", ":", "-.")[place // len(colours) % 4]
+            yield colours[place % len(colours)], mark, dash
             place += 1
 
 
@@ -152,17 +142,21 @@ def _legend(on: Any, lines: Sequence[Line], outside: bool) -> None:
     handles = [each for axes in (on.axes if outside else [on]) for each in axes.get_legend_handles_labels()[0]]
     first = {each.get_label(): each for each in reversed(handles)}
     beside = not outside and len(lines) > _MOST_INSIDE
-    options: dict[str, Any] = {"loc": "outside right upper"} if outside else {"loc": "best"}
-    if beside:
-        options = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
+    options: dict[str, Any] = {"loc": "outside right upper" if outside else "best", "fontsize": 8}
+    if len(lines) >= 12:
+        options |= {"fontsize": 7, "ncols": math.ceil(len(lines) / 22)}
+    if beside:  # in few narrow columns, as high as the axes
+        size = 6 if len(lines) > 22 else 7
+        rows = on.get_window_extent().height / on.figure.dpi * 72 // (1.3 * size)
+        options |= {
+            "loc": "upper left",
+            "bbox_to_anchor": (1, 1),
+            "fontsize": size,
+            "ncols": math.ceil(len(lines) / rows),
+        }
+        options |= {"handlelength": 1, "handletextpad": 0.4, "columnspacing": 0.8, "labelspacing": 0.1, "borderpad": 0}
     shown = [first[line.label] for line in lines]
-    legend = on.legend(
-        shown,
-        [line.label for line in lines],
-        fontsize=8 if len(lines) < 12 else 7,
-        ncols=math.ceil(len(lines) / 22),
-        **options,
-    )
+    legend = on.legend(shown, [line.label for line in lines], **options)
     if beside and on.figure.get_layout_engine() is None:  # nothing else makes room for it
         box, taken = on.get_position(), legend.get_window_extent().transformed(on.figure.transSubfigure.inverted())
         on.set_position((box.x0, box.y0, max(min(box.width, 0.99 - taken.width - box.x0), box.width / 4), box.height))

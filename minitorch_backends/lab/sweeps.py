@@ -404,13 +404,9 @@ def _open_store(folder: str | os.PathLike[str], settings: Settings, reuse: bool 
 
 
 def _rows(
-    name: str,
-    settings: Settings,
-    grid: list[Cell],
-    executor: Executor | int | None,
-    store: Store | None,
+    name: str, settings: Settings, grid: list[Cell], executor: Executor | int | None, store: Store | None,
     progress: bool | None,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Any]]:  # fmt: skip
     """The rows of all cells, including those of the store; each new row is stored at once."""
     found = store.read() if store is not None else {}
     left = [cell for cell in grid if cell.key not in found]

@@ -153,7 +153,7 @@ class Trials:
         def at_level() -> Iterator[None]:
             with (
                 alone(self.model, own, self.layers, scope),
-                recording(watch.concerns if layer is not None and not level.by_role else _nothing) as log,
+                recording(watch.concerns if layer is not None and not level.by_role else lambda call: False) as log,
                 observe(watch),
             ):
                 yield
@@ -176,12 +176,8 @@ class Trials:
     def under(self, policy: Policy) -> dict[str, float]:
         """The measures of the outputs under a policy."""
         found = self._measures("forward", lambda: run_under(self.model, policy))
-        formats = {
-            value
-            for rule in policy.rules.values()
-            for path, value in rule.forward.items()
-            if path.startswith("operands.")
-        }
+        flags = (each for rule in policy.rules.values() for each in rule.forward.items())
+        formats = {value for path, value in flags if path.startswith("operands.")}
         if formats - {NO_OPINION} and not self.counts.obeyed:
             raise ValueError(f"audit(): the policy's formats affect nothing in this model: {self.counts}")
         return found
@@ -245,13 +241,10 @@ class Trials:
         with self._flags, self._bridge(), autocast_as(self.autocast), observe(self.counts):
             found = self._outputs(place) if product == "forward" else self._gradients(place)
         if not self.counts.obeyed and not any(level.by_role for level in self.levels):
-            half = (
-                "; precisions change float32 alone, so name formats and roles, such as roles='weight'"
-                if self.counts.others
-                else ""
-            )
+            half = "; precisions change float32 alone, so name formats and roles, such as roles='weight'"
             raise ValueError(
-                f"audit(): precisions affect nothing in this {type(self.model).__name__}: {self.counts}{half}"
+                f"audit(): precisions affect nothing in this {type(self.model).__name__}: {self.counts}"
+                f"{half if self.counts.others else ''}"
             )
         return found
 
@@ -391,10 +384,6 @@ class _Watch:
         return [{name: found._asdict() for (at, name), found in self.counts.items() if at == place} for place in places]
 
 
-def _nothing(call: Call) -> bool:
-    return False
-
-
 def _operands(call: Call) -> Iterable[np.ndarray]:
     """The factors of a call: the first two arrays, and the values of attention."""
     arrays = [getattr(each, "array", each) for each in call.arrays[: 3 if call.kernel == "attention" else 2]]
@@ -450,9 +439,7 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """The rows by product and level, starting with that of all layers. Products without calls have no rows."""
     named = [level.name for level in trials.levels]
-    measured = next(
-        (level.name for level in trials.levels if not level.by_role), None
-    )  # whose operands are not rounded
+    measured = next((level.name for level in trials.levels if not level.by_role), None)  # operands are not rounded
     wanted = [
         Trial(layer, product, level, tuple(formats) if level == measured and layer is not None else ())
         for product, level in itertools.product(trials.products, named)
