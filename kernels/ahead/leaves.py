@@ -280,8 +280,7 @@ def _convolutions() -> Iterator[Any]:
         if isa == "avx512" and not narrow and (how.paired or dtype == "float32"):
             yield in_place.ConvolveInPlace(kernel, ELEMENTS[dtype])
     yield in_place.FindMagnitudes()
-    for tile in (winograd_loops.Tile4(), winograd_loops.Tile6()):
-        yield winograd_loops.Tiles(_kernel(isa), tile)
+    yield winograd_loops.Tiles(_kernel(isa))
 
 
 def _pairs_of_dtypes() -> list[tuple[str, str]]:

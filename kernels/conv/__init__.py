@@ -159,7 +159,6 @@ def _of_weight_columns(
     return explicit.workspace_bytes(x.shape[0], x.shape[1], kernel_size, g.shape[2:], x.dtype.itemsize, workspace_limit)
 
 
-_TILES = {"winograd2": 4, "winograd4": 6}
 _LAST = {"last": True, "takes": "workspace_limit"}
 
 _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
@@ -196,6 +195,14 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "run": fast.weight_gradient_implicit, "isa": "avx2", "refuses": fast.refuses_implicit,
         "workspace": fast.workspace_weight_implicit,
     },
+    ("conv", "winograd2"): {
+        "run": winograd.conv, "isa": "avx2", "refuses": winograd.conv_refuses,
+        "workspace": winograd.conv_workspace, "packs": True,
+    },
+    ("conv_input_gradient", "winograd2"): {
+        "run": winograd.input_gradient, "isa": "avx2", "refuses": winograd.input_gradient_refuses,
+        "workspace": winograd.input_gradient_workspace, "packs": True,
+    },
     ("conv", "explicit"): {"run": explicit.conv_explicit, "workspace": _of_columns, **_LAST},
     ("conv_input_gradient", "explicit"): {
         "run": explicit.input_gradient_explicit, "workspace": _of_input_columns, **_LAST,
@@ -206,15 +213,6 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
 }  # fmt: skip
 for _name, _declared in fourier.FOURIER.items():
     _IMPLEMENTATIONS[_name, "fft"] = _declared
-for _name, _tile in _TILES.items():
-    _IMPLEMENTATIONS["conv", _name] = {
-        "run": winograd.conv(_tile), "isa": "avx2", "refuses": winograd.conv_refuses(_tile),
-        "workspace": winograd.conv_workspace(_tile), "packs": True,
-    }  # fmt: skip
-    _IMPLEMENTATIONS["conv_input_gradient", _name] = {
-        "run": winograd.input_gradient(_tile), "isa": "avx2", "refuses": winograd.input_gradient_refuses(_tile),
-        "workspace": winograd.input_gradient_workspace(_tile), "packs": True,
-    }  # fmt: skip
 
 
 def _slower(row: Row, kernel: Kernel) -> Callable[..., str | None]:

@@ -35,7 +35,6 @@ class Row(NamedTuple):
 
 TABLE = (
     Row("winograd2", _BOTH, math.inf, "transforms its weights, which costs more than it saves unless they are kept"),
-    Row("winograd4", _BOTH, math.inf, "loses three to nine times in accuracy"),
     Row("fft", _ALL),
     Row("depthwise", _ALL),
     Row("direct", _ALL),

@@ -1,20 +1,19 @@
-"""Winograd's minimal convolutions F(2x2, 3x3) and F(4x4, 3x3): 2.25 and 4 times fewer products than direct sums.
+"""Winograd's minimal convolution F(2x2, 3x3): 2.25 times fewer products than direct sums.
 
 Tiles of the image and the weights are transformed, multiplied (one matrix product per position of a tile), and
 transformed back. All transforms are in float32, whatever the precision of the products. A block of tiles passes through
 all steps within the cache of one core (`winograd_loops`). (S. Winograd, "Arithmetic complexity of computations", 1980;
-A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", arXiv 1509.09308, with the points 0, 1, -1,
-infinity and, for tiles of six, 2 and -2.)
+A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", arXiv 1509.09308, with the points 0, 1, -1 and
+infinity.)
 
-Errors are relative to the largest sums of a tile. Those of F(2x2) are as large as direct sums'; those of F(4x4) are
-three to nine times larger on average, and up to 25 times. Rounded operands are amplified as much, so F(4x4) takes only
-precisions as good as float32's, and F(2x2) those down to bf16x3.
+Errors are relative to the largest sums of a tile, and as large as direct sums'. Rounded operands are amplified, so that
+it takes precisions down to bf16x3.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +25,11 @@ from ..runtime.errstate import restore, silence
 from ..runtime.first_use import calls_blas
 from .shapes import steps
 
-_MOST_ERROR = {4: 2.0**-14, 6: 2.0**-20}
-"""Of one product, for tiles of 4 x 4 and of 6 x 6, whose transforms amplify it."""
+_MOST_ERROR = 2.0**-14
+"""Of one product, which the transforms amplify."""
 
 
-def _refusal(tile: int, x: ArraySpec, weight: ArraySpec, keywords: dict[str, Any]) -> str | None:
+def conv_refuses(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **keywords: Any) -> str | None:
     if x.dtype != np.float32 or weight.dtype != np.float32:
         return f"transforms float32 arrays only, not {x.dtype.name} and {weight.dtype.name}"
     if weight.shape[2:] != (3, 3):
@@ -43,37 +42,32 @@ def _refusal(tile: int, x: ArraySpec, weight: ArraySpec, keywords: dict[str, Any
     if 0 in x.shape or 0 in weight.shape:
         return f"transforms no empty arrays, {list(x.shape)} and {list(weight.shape)}"
     precision = keywords.get("precision", "ieee")
-    if PRODUCT_BOUND.get(precision, math.inf) > _MOST_ERROR[tile]:
-        taken = ", ".join(name for name, error in PRODUCT_BOUND.items() if error <= _MOST_ERROR[tile])
+    if PRODUCT_BOUND.get(precision, math.inf) > _MOST_ERROR:
+        taken = ", ".join(name for name, error in PRODUCT_BOUND.items() if error <= _MOST_ERROR)
         return f"would amplify the error of {precision}; takes {taken}"
     return None
 
 
-def conv_refuses(tile: int) -> Callable[..., str | None]:
-    return lambda x, weight, *_, **keywords: _refusal(tile, x, weight, keywords)
+def input_gradient_refuses(
+    g: ArraySpec, weight: ArraySpec, *, input_size: Sequence[int], **keywords: Any
+) -> str | None:
+    padding = keywords.get("padding", ())
+    if any(pad > 2 for pad in padding):
+        return f"takes a padding of at most 2, and it is {padding}"
+    return conv_refuses(g, weight, **keywords)
 
 
-def input_gradient_refuses(tile: int) -> Callable[..., str | None]:
-    def refuses(g: ArraySpec, weight: ArraySpec, *, input_size: Sequence[int], **keywords: Any) -> str | None:
-        padding = keywords.get("padding", ())
-        if any(pad > 2 for pad in padding):
-            return f"takes a padding of at most 2, and it is {padding}"
-        return _refusal(tile, g, weight, keywords)
-
-    return refuses
-
-
-def _bytes(tile: int, channels: int, outputs: int) -> int:
+def _bytes(channels: int, outputs: int) -> int:
     """About what the values and sums of the threads and the transformed weights take."""
-    return tile * tile * (threading.get_num_threads() * 128 * (channels + min(outputs, 140)) + 5 * channels * outputs)
+    return 16 * (threading.get_num_threads() * 128 * (channels + min(outputs, 140)) + 5 * channels * outputs)
 
 
-def conv_workspace(tile: int) -> Callable[..., int]:
-    return lambda x, weight, *_, **__: _bytes(tile, x.shape[1], weight.shape[0])
+def conv_workspace(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **__: Any) -> int:
+    return _bytes(x.shape[1], weight.shape[0])
 
 
-def input_gradient_workspace(tile: int) -> Callable[..., int]:
-    return lambda g, weight, *_, **__: _bytes(tile, g.shape[1], weight.shape[1])
+def input_gradient_workspace(g: ArraySpec, weight: ArraySpec, *_: ArraySpec, **__: Any) -> int:
+    return _bytes(g.shape[1], weight.shape[1])
 
 
 @calls_blas
@@ -89,33 +83,25 @@ def _require_finite(x: np.ndarray) -> None:
         raise Refused("its input is not finite, and a tile's values would spread")
 
 
-def conv(tile: int) -> Callable[..., np.ndarray]:
-    """The convolution by tiles of this side."""
+def conv(
+    x: np.ndarray, weight: Any, bias: np.ndarray | None = None, *, padding: Sequence[int] = (), relu: bool = False,
+    **_: Any,
+) -> np.ndarray:  # fmt: skip
+    """The convolution."""
+    from .winograd_plans import convolve
 
-    def run(
-        x: np.ndarray, weight: Any, bias: np.ndarray | None = None, *, padding: Sequence[int] = (), relu: bool = False,
-        **_: Any,
-    ) -> np.ndarray:  # fmt: skip
-        from .winograd_plans import convolve
-
-        _require_finite(x)
-        at = steps(2, (), padding)
-        size = [length + 2 * pad - 2 for length, pad in zip(x.shape[2:], at.padding, strict=True)]
-        return convolve(x, weight, bias, tile, False, at.padding, size, relu)
-
-    return run
+    _require_finite(x)
+    at = steps(2, (), padding)
+    size = [length + 2 * pad - 2 for length, pad in zip(x.shape[2:], at.padding, strict=True)]
+    return convolve(x, weight, bias, False, at.padding, size, relu)
 
 
-def input_gradient(tile: int) -> Callable[..., np.ndarray]:
-    """The gradient with respect to the input by tiles of this side."""
+def input_gradient(
+    g: np.ndarray, weight: Any, *, input_size: Sequence[int], padding: Sequence[int] = (), **_: Any
+) -> np.ndarray:
+    """The gradient with respect to the input."""
+    from .winograd_plans import convolve
 
-    def run(
-        g: np.ndarray, weight: Any, *, input_size: Sequence[int], padding: Sequence[int] = (), **_: Any
-    ) -> np.ndarray:
-        from .winograd_plans import convolve
-
-        _require_finite(g)
-        before = [2 - pad for pad in steps(2, (), padding).padding]
-        return convolve(g, weight, None, tile, True, before, tuple(input_size), False)
-
-    return run
+    _require_finite(g)
+    before = [2 - pad for pad in steps(2, (), padding).padding]
+    return convolve(g, weight, None, True, before, tuple(input_size), False)

@@ -39,58 +39,20 @@ class Avx2(Avx2Float32):
     turn, ahead_a, ahead_b = 2, 1, 0
 
 
-class Tile4(NamedTuple):
-    """Transforms of tiles of 4 x 4, which give 2 x 2 results."""
-
-    side, results = 4, 2
-
-    @staticmethod
-    def read(builder: ir.IRBuilder, values: _Values) -> _Values:
-        a, b, c, d = values
-        return [builder.fsub(a, c), builder.fadd(b, c), builder.fsub(c, b), builder.fsub(b, d)]
-
-    @staticmethod
-    def write(builder: ir.IRBuilder, values: _Values) -> _Values:
-        a, b, c, d = values
-        return [builder.fadd(a, builder.fadd(b, c)), builder.fsub(builder.fsub(b, c), d)]
+SIDE, RESULTS = 4, 2
+"""Of a tile, and of its results."""
 
 
-class Tile6(NamedTuple):
-    """Transforms of tiles of 6 x 6, which give 4 x 4 results."""
-
-    side, results = 6, 4
-
-    @staticmethod
-    def read(builder: ir.IRBuilder, values: _Values) -> _Values:
-        a, b, c, d, e, f = values
-        even, odd = _plus(builder, e, -4, c), _plus(builder, d, -4, b)
-        near, far = builder.fsub(e, c), builder.fmul(splat(F32, 2), builder.fsub(d, b))
-        return [
-            _plus(builder, _plus(builder, e, -5, c), 4, a),
-            builder.fadd(even, odd),
-            builder.fsub(even, odd),
-            builder.fadd(near, far),
-            builder.fsub(near, far),
-            _plus(builder, _plus(builder, f, -5, d), 4, b),
-        ]
-
-    @staticmethod
-    def write(builder: ir.IRBuilder, values: _Values) -> _Values:
-        a, b, c, d, e, f = values
-        near, far, near_odd, far_odd = (
-            builder.fadd(b, c), builder.fadd(d, e), builder.fsub(b, c), builder.fsub(d, e)
-        )  # fmt: skip
-        return [
-            builder.fadd(a, builder.fadd(near, far)),
-            _plus(builder, near_odd, 2, far_odd),
-            _plus(builder, near, 4, far),
-            builder.fadd(f, _plus(builder, near_odd, 8, far_odd)),
-        ]
+def _read(builder: ir.IRBuilder, values: _Values) -> _Values:
+    """The transform of a line of a tile."""
+    a, b, c, d = values
+    return [builder.fsub(a, c), builder.fadd(b, c), builder.fsub(c, b), builder.fsub(b, d)]
 
 
-def _plus(builder: ir.IRBuilder, a: ir.Value, factor: int, b: ir.Value) -> ir.Value:
-    """a + factor * b, with one rounding where the CPU has an instruction for it."""
-    return call(builder, "llvm.fmuladd.v16f32", vector(F32), b, splat(F32, factor), a)
+def _write(builder: ir.IRBuilder, values: _Values) -> _Values:
+    """The results of a line of sums."""
+    a, b, c, d = values
+    return [builder.fadd(a, builder.fadd(b, c)), builder.fsub(builder.fsub(b, c), d)]
 
 
 def _mask(builder: ir.IRBuilder, masks: ir.Value, place: int) -> ir.Value:
@@ -129,22 +91,21 @@ def _read_tiles(
     builder, leaf: Type, at: Pointer, row, column, offsets: Pointer, masks: Pointer, target: Pointer, place_bytes
 ) -> None:
     """16 tiles of a channel, transformed: a vector at `target` for each place, `place_bytes` apart."""
-    tile, wide = field_class(leaf, "tile"), field_class(leaf, "kernel").lanes == _LANES
-    side = range(tile.side)
+    side, wide = range(SIDE), field_class(leaf, "kernel").lanes == _LANES
     where = load(builder, vector(I32), offsets, 4)
-    half_done = _square(builder, tile.side, tile.side)
+    half_done = _square(builder, SIDE, SIDE)
     for j in side:
         values = []
         for i in side:
             here = builder.add(builder.mul(row, I64(i)), builder.mul(column, I64(j)))
-            mask = _mask(builder, masks, i * tile.side + j)
+            mask = _mask(builder, masks, i * SIDE + j)
             values.append(_gather(builder, wide, offset(builder, at, here), where, mask))
-        for i, value in enumerate(tile.read(builder, values)):
+        for i, value in enumerate(_read(builder, values)):
             store(builder, value, half_done(i, j), _VECTOR)
     for i in side:
-        values = tile.read(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
+        values = _read(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
         for j, value in enumerate(values):
-            to = offset(builder, target, builder.mul(place_bytes, I64(i * tile.side + j)))
+            to = offset(builder, target, builder.mul(place_bytes, I64(i * SIDE + j)))
             store(builder, value, to, _VECTOR)
 
 
@@ -154,21 +115,20 @@ def _write_tiles(
     offsets: Pointer, masks: Pointer,
 ) -> None:  # fmt: skip
     """The results of 16 tiles of an output channel, from the sums of their places."""
-    tile, wide = field_class(leaf, "tile"), field_class(leaf, "kernel").lanes == _LANES
-    side, results = range(tile.side), range(tile.results)
+    side, results, wide = range(SIDE), range(RESULTS), field_class(leaf, "kernel").lanes == _LANES
     where, added = load(builder, vector(I32), offsets, 4), broadcast(builder, load(builder, F32, bias, 4))
-    half_done = _square(builder, tile.results, tile.side)
+    half_done = _square(builder, RESULTS, SIDE)
     for j in side:
-        places = [builder.mul(place_bytes, I64(i * tile.side + j)) for i in side]
+        places = [builder.mul(place_bytes, I64(i * SIDE + j)) for i in side]
         values = [load(builder, vector(F32), offset(builder, source, place), _VECTOR) for place in places]
-        for i, value in enumerate(tile.write(builder, values)):
+        for i, value in enumerate(_write(builder, values)):
             store(builder, value, half_done(i, j), _VECTOR)
     for i in results:
-        values = tile.write(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
+        values = _write(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
         for j, value in enumerate(values):
             value = relu_where(builder, builder.fadd(value, added), relu)
             here = builder.add(builder.mul(row, I64(i)), builder.mul(column, I64(j)))
-            mask = _mask(builder, masks, i * tile.results + j)
+            mask = _mask(builder, masks, i * RESULTS + j)
             _scatter(builder, wide, value, offset(builder, at, here), where, mask)
 
 
@@ -207,11 +167,11 @@ class Winograd(Record):
 @subroutine
 def _multiply_places(leaf, plan, values, sums, weights, first, last):
     """For each place the sums of panels first to last of the outputs."""
-    tag, places = leaf.kernel, constant(leaf.tile, "side") * constant(leaf.tile, "side")
+    tag = leaf.kernel
     channels, panels = plan.channels, plan.panels
     panel_bytes, row_bytes = channels * constant(tag, "a_bytes"), 4 * constant(tag, "nr")
     block_bytes = constant(tag, "mr") * row_bytes
-    for place in range(places):
+    for place in range(SIDE * SIDE):
         b = values + place * plan.value_bytes
         to = sums + place * plan.sum_bytes
         for panel in range(first, last):
@@ -223,11 +183,11 @@ def _multiply_places(leaf, plan, values, sums, weights, first, last):
 @subroutine
 def _read_block(leaf, plan, x, block, values):
     """The values of all channels of a block of tiles."""
-    tiles, places = constant(leaf.kernel, "nr"), constant(leaf.tile, "side") * constant(leaf.tile, "side")
+    tiles = constant(leaf.kernel, "nr")
     for half in range(tiles // 16):
         group = block * (tiles // 16) + half
         offsets = plan.read_offsets + 64 * group
-        masks = plan.read_masks + 2 * places * group
+        masks = plan.read_masks + 2 * SIDE * SIDE * group
         for channel in range(plan.channels):
             _read_tiles(
                 leaf, x + channel * plan.x_channel, plan.x_row, plan.x_column, offsets, masks,
@@ -239,14 +199,13 @@ def _read_block(leaf, plan, x, block, values):
 def _write_block(leaf, job, sums, first, last):
     """The results of outputs first to last of a block of tiles."""
     plan, tiles = record_at(Winograd, job.plan), constant(leaf.kernel, "nr")
-    places = constant(leaf.tile, "results") * constant(leaf.tile, "results")
     for output in range(first, last):
         for half in range(tiles // 16):
             group = job.block * (tiles // 16) + half
             _write_tiles(
                 leaf, sums + 4 * tiles * (output - first) + 64 * half, plan.sum_bytes,
                 job.bias + 4 * output, plan.relu, job.out + output * plan.out_channel, plan.out_row, plan.out_column,
-                plan.write_offsets + 64 * group, plan.write_masks + 2 * places * group,
+                plan.write_offsets + 64 * group, plan.write_masks + 2 * RESULTS * RESULTS * group,
             )  # fmt: skip
 
 
@@ -254,8 +213,7 @@ def _write_block(leaf, job, sums, first, last):
 def _tiles(leaf, job):
     """A block of tiles, and some panels of outputs."""
     plan, mr = record_at(Winograd, job.plan), constant(leaf.kernel, "mr")
-    places = constant(leaf.tile, "side") * constant(leaf.tile, "side")
-    sums = job.memory + places * plan.value_bytes
+    sums = job.memory + SIDE * SIDE * plan.value_bytes
     _read_block(leaf, plan, job.x, job.block, job.memory)
     for first in range(job.first, job.last, plan.panel_chunk):
         last = min(first + plan.panel_chunk, job.last)
@@ -268,10 +226,9 @@ _Arguments = namedtuple("_Arguments", "plan x out weights bias memory block firs
 
 
 class Tiles(NamedTuple):
-    """Leaf: results of a block of tiles. Fields: a microkernel of `block.vectors`, and `Tile4` or `Tile6`."""
+    """Leaf: results of a block of tiles. Field: a microkernel of `block.vectors`."""
 
     kernel: NamedTuple
-    tile: NamedTuple
     run = _tiles
     arguments = _Arguments
 

@@ -18,14 +18,8 @@ from . import winograd_loops as loops
 from .input_layout import is_channels_last, result_array
 from .packed_weight import form_of
 
-_G = {
-    4: ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
-    6: (
-        (1 / 4, 0, 0), (-1 / 6, -1 / 6, -1 / 6), (-1 / 6, 1 / 6, -1 / 6), (1 / 24, 1 / 12, 1 / 6),
-        (1 / 24, -1 / 12, 1 / 6), (0, 0, 1),
-    ),
-}  # fmt: skip
-"""The transform of the weights, by the side of a tile."""
+_G = np.array(((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)))
+"""The transform of the weights."""
 
 _SUMS_PART = 5 / 8
 """Of the L2 cache, for the sums of some panels of outputs, beside the values of a block of tiles."""
@@ -33,16 +27,12 @@ _SUMS_PART = 5 / 8
 _FARTHEST = (1 << 31) - 1
 
 
-def _transform_weight(weight: np.ndarray, tile: int) -> np.ndarray:
-    """The weights (O, C, 3, 3) as (tile * tile, O, C), transformed in float64 and rounded once."""
-    matrix = np.array(_G[tile])
-    values = np.einsum("ir,ocrs,js->ijoc", matrix, weight.astype(np.float64), matrix, optimize=True)
-    return np.ascontiguousarray(values.reshape(tile * tile, *weight.shape[:2]).astype(np.float32))
-
-
-def _rotate_weight(weight: np.ndarray, tile: int) -> np.ndarray:
-    """The weights with which the gradient with respect to the input is a convolution."""
-    return _transform_weight(weight.transpose(1, 0, 2, 3)[..., ::-1, ::-1], tile)
+def _transform_weight(weight: np.ndarray, turned: bool) -> np.ndarray:
+    """The weights (O, C, 3, 3) as (16, O, C), transformed in float64 and rounded once; `turned` are those with which
+    the gradient with respect to the input is a convolution."""
+    weight = weight.transpose(1, 0, 2, 3)[..., ::-1, ::-1] if turned else weight
+    values = np.einsum("ir,ocrs,js->ijoc", _G, weight.astype(np.float64), _G, optimize=True)
+    return np.ascontiguousarray(values.reshape(-1, *weight.shape[:2]).astype(np.float32))
 
 
 def _panels(values: np.ndarray, kernel: Any) -> np.ndarray:
@@ -58,8 +48,8 @@ def _panels(values: np.ndarray, kernel: Any) -> np.ndarray:
 
 
 @functools.cache
-def _leaf(tile: int, isa: str) -> int:
-    return leaf_address(loops.Tiles(_kernel(isa), loops.Tile4() if tile == 4 else loops.Tile6()))
+def _leaf(isa: str) -> int:
+    return leaf_address(loops.Tiles(_kernel(isa)))
 
 
 def _kernel(isa: str) -> Any:
@@ -95,12 +85,12 @@ def _places(
 
 @functools.lru_cache(256)
 def _plan(
-    tile: int, isa: str, shape: tuple[int, ...], strides: tuple[int, ...], out_shape: tuple[int, ...],
+    isa: str, shape: tuple[int, ...], strides: tuple[int, ...], out_shape: tuple[int, ...],
     out_strides: tuple[int, ...], before: tuple[int, ...], relu: bool, threads: int,
 ) -> _Plan | None:  # fmt: skip
     """The plan of a convolution of an array with these shape and strides, `before` zeros in front of it; None where an
     array reaches too far."""
-    kernel, results = _kernel(isa), tile - 2
+    kernel, results, places = _kernel(isa), loops.RESULTS, loops.SIDE**2
     (images, channels), (outputs, *size) = shape[:2], out_shape[1:]
     down, across = (-(-each // results) for each in size)
     blocks, panels, chunks = -(-images * down * across // kernel.nr), -(-outputs // kernel.mr), 1
@@ -110,40 +100,39 @@ def _plan(
     image, rest = np.divmod(np.arange(blocks * kernel.nr), down * across)
     row, column = (each * results for each in np.divmod(rest, across))
     exists, corner = image < images, (row - before[0], column - before[1])
-    read = _places(exists, image, corner, tile, shape[2:], strides)
+    read = _places(exists, image, corner, loops.SIDE, shape[2:], strides)
     written = _places(exists, image, (row, column), results, size, out_strides)
     if read is None or written is None:
         return None
     line = 4 * kernel.nr
     sums = int(_SUMS_PART * tuning(vector_isa()).cache_bytes)
-    panel_chunk = max(1, min(panels, sums // (tile * tile * kernel.mr * line)))
+    panel_chunk = max(1, min(panels, sums // (places * kernel.mr * line)))
     value_bytes = channels * line + 64  # one cache line more: equal addresses of places would share a set
     sum_bytes = panel_chunk * kernel.mr * line + 64
     record = loops.Winograd(
-        leaf=_leaf(tile, isa), channels=channels, outputs=outputs, panels=panels, panel_chunk=panel_chunk,
+        leaf=_leaf(isa), channels=channels, outputs=outputs, panels=panels, panel_chunk=panel_chunk,
         chunks=chunks, x_channel=strides[1], x_row=strides[2], x_column=strides[3], out_channel=out_strides[1],
         out_row=out_strides[2], out_column=out_strides[3], read_offsets=address_of(read[0]),
         read_masks=address_of(read[1]), write_offsets=address_of(written[0]), write_masks=address_of(written[1]),
-        value_bytes=value_bytes, sum_bytes=sum_bytes, worker_bytes=tile * tile * (value_bytes + sum_bytes),
+        value_bytes=value_bytes, sum_bytes=sum_bytes, worker_bytes=places * (value_bytes + sum_bytes),
         relu=int(relu),
     )  # fmt: skip
     return _Plan(blocks * chunks, record, (read, written))
 
 
 def convolve(
-    x: np.ndarray, weight: Any, bias: np.ndarray | None, tile: int, turned: bool, before: Sequence[int],
+    x: np.ndarray, weight: Any, bias: np.ndarray | None, turned: bool, before: Sequence[int],
     size: Sequence[int], relu: bool,
 ) -> np.ndarray:  # fmt: skip
     """The convolution of x with transformed weights, `before` zeros in front of it, to results of spatial `size`."""
     isa = "avx512" if cpu.refusal("avx512") is None else "avx2"
-    transform = _rotate_weight if turned else _transform_weight
     panels = form_of(
-        weight, (f"winograd{tile}", isa, turned), lambda array: _panels(transform(array, tile), _kernel(isa))
+        weight, ("winograd2", isa, turned), lambda array: _panels(_transform_weight(array, turned), _kernel(isa))
     )
     outputs = weight.shape[1 if turned else 0]
     y = result_array((len(x), outputs, *size), x.dtype, is_channels_last(x.shape, x.strides, 4))
     pool, threads = threading.pool()
-    plan = _plan(tile, isa, x.shape, x.strides, y.shape, y.strides, tuple(before), relu, threads)
+    plan = _plan(isa, x.shape, x.strides, y.shape, y.strides, tuple(before), relu, threads)
     if plan is None:
         raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")
     added = np.zeros(outputs, x.dtype) if bias is None else np.ascontiguousarray(bias, x.dtype)

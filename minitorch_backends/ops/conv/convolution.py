@@ -91,7 +91,7 @@ class Apart(NamedTuple):
 
 Sizes = tuple[int, ...]
 
-_TRANSFORMS = ("winograd2", "winograd4", "fft")
+_TRANSFORMS = ("winograd2", "fft")
 """The algorithms that NNPACK has in torch."""
 
 

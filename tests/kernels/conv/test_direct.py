@@ -389,14 +389,13 @@ def test_sums_become_bfloat16_as_numpy_rounds_them() -> None:
     assert missing.sum() == np.isnan(sums).sum()
 
 
-@pytest.mark.parametrize("name", ["winograd2", "winograd4"])
-def test_blocks_of_tiles_and_chunks_of_outputs(name: str) -> None:
+def test_blocks_of_tiles_and_chunks_of_outputs() -> None:
     for shape, outputs in (((3, 5, 37, 29), 33), ((1, 4, 13, 9), 300)):
         x, w = random(*shape, seed=1), random(outputs, shape[1], 3, 3, seed=2)
         try:
-            found = conv[name](x, w, padding=(1, 1), every=True)
+            found = conv["winograd2"](x, w, padding=(1, 1), every=True)
         except Refused:
             pytest.skip("this CPU has no AVX2")
         assert np.allclose(found, conv.reference(x, w, padding=(1, 1)), rtol=1e-4, atol=2e-4)
         with threading.num_threads(threading.get_num_threads() + 2):
-            assert np.array_equal(conv[name](x, w, padding=(1, 1), every=True), found)
+            assert np.array_equal(conv["winograd2"](x, w, padding=(1, 1), every=True), found)
