@@ -185,6 +185,8 @@ class Tuning(NamedTuple):
     split_results_most: int = 10_000
     split_columns_for_row_most: int = 8
     """Numbers in the result, and columns for each row, up to which K is split."""
+    split_results_beside_parts_most: tuple[int, int] = (256, 2304)
+    """The same numbers beside tiles and pairs of bf16, of operands in one part and in several."""
     split_caches: float = 4
     """Caches that the sums of parts may fill at a time."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..block.tuning import tuning
-from ..precisions.products import PRECISIONS, ROUNDINGS
+from ..precisions.products import OF_HALF, PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from ..runtime import cpu
 from . import compiled
@@ -29,21 +29,24 @@ def refuses(
     isa, exact = vector_isa(), is_exact(a.dtype, precision)
     if computed_by_panels(isa, a.dtype, precision) is None:
         return f"has no loops for {a.dtype.name} at {precision}"
-    if not exact and (cpu.refusal("amx") is None or pairs_multiply(a.dtype, precision)):
-        return "leaves operands that are rounded or split to products of bf16 parts"
+    beside_parts = not exact and (cpu.refusal("amx") is None or pairs_multiply(a.dtype, precision))
     if b.ndim > 2:
         return "takes no batches of right operands"
     (k, n), m = b.shape, math.prod(a.shape[:-1])
     row = tuning(isa)
     least, most, for_row = row.exact_lines, row.split_results_most, row.split_columns_for_row_most
+    if beside_parts:
+        parts = PRECISIONS[OF_HALF.get(a.dtype.name) or precision].bf16_parts
+        most = min(most, row.split_results_beside_parts_most[parts > 1])
     few = min(m, n) >= least and max(m, n) <= SIDE and m * n <= most
     if not few or n > for_row * m or k <= DEPTH:
         return (
             f"takes no [{m}, {k}] @ [{k}, {n}]; {least} to {SIDE} rows and columns, at most {for_row} columns for "
             f"each row and {most:,} numbers in the result, and a depth from {DEPTH + 1} on"
         )
-    if exact and m * k * n < row.exact_split_products:
-        return f"leaves {m * k * n:,} products to BLAS; it is faster from {row.exact_split_products:,}"
+    if (exact or beside_parts) and m * k * n < row.exact_split_products:
+        others = "BLAS" if exact else "tiles or pairs of bf16"
+        return f"leaves {m * k * n:,} products to {others}; it is faster from {row.exact_split_products:,}"
     return None
 
 
