@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
+from ...autograd.modes import derives_from
 from ...dispatch.op import composite
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from .matmul import matmul, of_dims
 from .shapes import shape_error
@@ -32,12 +34,12 @@ def inner(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tens
 @composite()
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: each element of `input` times the whole of `other`, dimension by dimension."""
-    dims = max(input.ndim, other.ndim)
-    first = [1] * (dims - input.ndim) + list(input.shape)
-    second = [1] * (dims - other.ndim) + list(other.shape)
-    left = input.reshape([size for each in first for size in (each, 1)])
-    right = other.reshape([size for each in second for size in (1, each)])
-    return (left * right).reshape([m * n for m, n in zip(first, second, strict=True)])
+    first, second = (1,) * (other.ndim - input.ndim) + input.shape, (1,) * (input.ndim - other.ndim) + other.shape
+    left, right = [n for each in first for n in (each, 1)], [n for each in second for n in (1, each)]
+    shape = list(map(operator.mul, first, second))
+    if derives_from(input) or derives_from(other):
+        return (input.reshape(left) * other.reshape(right)).reshape(shape)
+    return adopt((adopt(input._array.reshape(left)) * adopt(other._array.reshape(right)))._array.reshape(shape))
 
 
 @composite(method=False, takes="ifc", product="matmul", aliases={"axes": "dims"}, autocast="lower")
