@@ -344,7 +344,7 @@ def _usual_windows(dtype: str) -> Iterator[Any]:
 
 def _convolutions_on_tiles() -> Iterator[Any]:
     from ..conv import epilogue, pack_tiles, pipeline, pointwise_nchw, pointwise_nhwc, tiles, weight_tiles
-    from ..conv.weights import PackWeights
+    from ..conv.weights import PackTapped, PackWeights
 
     if cpu.refusal("amx") is not None:
         return
@@ -358,6 +358,13 @@ def _convolutions_on_tiles() -> Iterator[Any]:
                 yield pack_tiles.PackLines(Source(order, Contiguous(), ELEMENTS[dtype]), conversion)
             for side, source in itertools.product((OfA(), OfB()), _sources(dtype)):
                 yield PackWeights(source, TilePanel(side, conversion))
+            rows = VectorPanel(OfB(), CONVERSIONS["ieee", None], plans._KERNELS["avx512", 4])
+            for order in _ORDERS:
+                source, between = (
+                    Source(AlongK(), Contiguous(), ELEMENTS[dtype]),
+                    Source(order, Contiguous(), ELEMENTS["float32"]),
+                )
+                yield PackTapped(source, rows, between, TilePanel(OfB(), conversion))
             yield pointwise_nchw.MultiplyRows(kernel, ELEMENTS[dtype], conversion)
             for order in (pipeline.Picked(), pipeline.InOrder()):
                 yield pointwise_nhwc.MultiplyFlat(kernel, ELEMENTS[dtype], conversion, order)

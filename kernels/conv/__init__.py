@@ -37,7 +37,7 @@ from ..precisions.products import PRODUCT_BOUND
 from ..registry import ArraySpec, Call, Kernel, kernels
 from ..runtime.invariance import BOTH, Demand
 from . import exact, explicit, fast, fourier, winograd
-from .heuristic import TABLE, Row
+from .heuristic import TABLE, Row, slower_on_tiles
 from .packed_weight import Kept, array_of
 from .shapes import output_size, require, steps
 from .tuner import STEERING, benchmark_cache
@@ -172,15 +172,16 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "run": fast.weight_gradient_depthwise, "isa": "avx2", "refuses": fast.refuses_weight_depthwise,
     },
     ("conv", "direct"): {
-        "run": fast.conv_direct, "isa": "amx", "refuses": fast.refuses_direct,
+        "run": fast.conv_direct, "isa": "amx", "refuses": fast.refuses_direct, "slower": slower_on_tiles,
         "workspace": fast.workspace_direct, "packs": True,
     },
     ("conv_input_gradient", "direct"): {
-        "run": fast.input_gradient_direct, "isa": "amx", "refuses": fast.refuses_direct,
+        "run": fast.input_gradient_direct, "isa": "amx", "refuses": fast.refuses_direct, "slower": slower_on_tiles,
         "workspace": fast.workspace_direct, "packs": True,
     },
     ("conv_weight_gradient", "direct"): {
         "run": fast.weight_gradient_direct, "isa": "amx", "refuses": fast.refuses_direct,
+        "slower": slower_on_tiles,
         "workspace": fast.workspace_weight_direct,
     },
     ("conv", "implicit"): {
@@ -196,12 +197,12 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "workspace": fast.workspace_weight_implicit,
     },
     ("conv", "winograd2"): {
-        "run": winograd.conv, "isa": "avx2", "refuses": winograd.conv_refuses,
-        "workspace": winograd.conv_workspace, "packs": True,
+        "run": winograd.conv, "isa": "avx2", "refuses": winograd.conv_refuses, "workspace": winograd.workspace,
+        "packs": True,
     },
     ("conv_input_gradient", "winograd2"): {
         "run": winograd.input_gradient, "isa": "avx2", "refuses": winograd.input_gradient_refuses,
-        "workspace": winograd.input_gradient_workspace, "packs": True,
+        "workspace": winograd.workspace, "packs": True,
     },
     ("conv", "explicit"): {"run": explicit.conv_explicit, "workspace": _of_columns, **_LAST},
     ("conv_input_gradient", "explicit"): {

@@ -35,14 +35,10 @@ from .input_layout import (
 )
 from .packed_weight import Kept, form_of
 from .params import Setting
+from .pointwise import STEPS
 
 BLOCK = 32
 """Positions and channels of a block of the result."""
-
-_STEPS = {1: 18, 2: 1 << 20, 3: 1 << 20}
-"""By the number of parts: steps along K between which sums are kept in memory, so that their weights stay in the L1
-cache. (3 x 3, 128 channels of 28 x 28, batch 8, microseconds for 3, 6, 9, 18 and all: bf16 918, 847, 819, 744, 831;
-tf32 2085, 2077, 2492, 2098, 1897; ieee 3670, 4067, 3858, 3681, 3494.)"""
 
 _LEAST_BIAS = 2.0**-102
 """Tiles flush subnormal sums: 24 bits above the least normal number that is the rounding of the sum."""
@@ -170,7 +166,7 @@ def _plan(
         "strip_table": address_of(table), "strips": strip_count, "convolve": _block_leaf(inner),
         "finish": _finish_leaf(dtype.name, last), "columns": columns, "channel_stride": out_strides[1],
         "relu": int(setting.relu), "direct": out_strides[4] if regular else 0, "panels": panels,
-        "chunk": _STEPS[parts], "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
+        "chunk": STEPS[parts], "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
         "group_bytes": 64 * GROUP, "bias_group": 4 * BLOCK * panels,
     }  # fmt: skip
     values, region_bytes = plan_with(fields), fields["region_bytes"]

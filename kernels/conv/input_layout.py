@@ -54,6 +54,16 @@ def is_one_row(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> b
     return strides[1] == item
 
 
+def are_neighbours(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
+    """Whether all positions of a channel are neighbours in memory."""
+    expected = item
+    for size, stride in zip(reversed(shape[2:]), reversed(strides[2:]), strict=True):
+        if size > 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
 def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
     """float32 zeros that begin on a cache line."""
     found = empty(shape, np.dtype(np.float32))

@@ -21,7 +21,7 @@ from ..gemm.compiled import pairs_multiply, vector_isa
 from ..gemm.product import Packed, product
 from ..runtime import threading
 from ..runtime.workspace import address_of, result
-from .input_layout import is_channels_last, is_one_row, result_array
+from .input_layout import are_neighbours, is_channels_last, is_one_row, result_array
 from .packed_weight import Kept, array_of, form_of
 from .params import Setting
 from .shapes import lay_out_weight
@@ -45,12 +45,10 @@ def _is_last(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> boo
 
 def _is_planes(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
     """Whether the positions of a channel are neighbours."""
-    expected, positions = item, math.prod(shape[2:])
-    for size, stride in zip(reversed(shape[2:]), reversed(strides[2:]), strict=True):
-        if size > 1 and stride != expected:
-            return False
-        expected *= size
-    return positions >= tuning(vector_isa()).tap_positions and strides[1] >= positions * item
+    positions = math.prod(shape[2:])
+    return tuning(vector_isa()).tap_positions <= positions <= strides[1] // item and are_neighbours(
+        shape, strides, item
+    )
 
 
 def _isa(setting: Setting, dtype: np.dtype) -> str:

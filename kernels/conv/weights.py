@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections import namedtuple
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ..block.packing import (
 )
 from ..block.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..block.tags import constant
+from ..block.vectors import Avx512Float32
 from ..runtime import threading
 from ..runtime.emitter import Class, Pointer, emitter, int64
 from ..runtime.jit import ir, njit, subroutine
@@ -58,7 +59,7 @@ class Weights(Record):
     """Of the distance of each tap, in bytes."""
     taps: Count
     tap_stride: Bytes
-    """Where all taps of a channel follow one another in memory and a `PackPairs` reads them at once, or 0."""
+    """Where all taps of a channel follow one another in memory and the leaf reads them at once, or 0."""
     first: Bytes
     """Where the panels begin."""
     panel_bytes: Bytes
@@ -100,6 +101,38 @@ class PackWeights(NamedTuple):
     source: NamedTuple
     panel: NamedTuple
     run = _pack_panels
+    arguments = PanelArguments
+
+
+@subroutine
+def _pack_tapped(leaf, job):
+    """`_pack_panels` where the taps of a channel are neighbours: all of a block of channels are laid out as rows of 32
+    first, since reading every ninth value for each tap takes twice as long."""
+    lines, step, row = constant(leaf.panel, "lines"), constant(leaf.panel, "step"), constant(leaf.rows, "k_bytes")
+    across = job.line_stride > job.k_stride  # a row has a value of each line, else of each channel
+    taps = min(job.line_stride, job.k_stride) // job.tap_stride
+    for panel in range(job.first, job.last):
+        to, left = job.target + panel * job.panel_bytes, min(lines, job.lines - panel * lines)
+        for k in range(0, job.count, job.depth):
+            at, count = job.at + panel * lines * job.line_stride + k * job.k_stride, min(job.depth, job.count - k)
+            far, wide, rows = (job.line_stride, left, count) if across else (job.k_stride, count, left)
+            pack_panel(leaf.source, leaf.rows, at, far, job.tap_stride, wide, rows * taps, job.scratch, job.limits)
+            line_stride, k_stride = (4, taps * row) if across else (taps * row, 4)
+            for tap in range(job.taps):
+                here = job.scratch + read64(job.offsets + 8 * tap) // job.tap_stride * row
+                pack_panel(leaf.between, leaf.panel, here, line_stride, k_stride, left, count, to, job.limits)
+                to += (count + step - 1) // step * step * constant(leaf.panel, "k_bytes")
+
+
+class PackTapped(NamedTuple):
+    """Leaf: pack panels of weights by rows of all taps. Fields: tags of a source, of these rows, as panels of float32
+    and as a source, and of a panel format."""
+
+    source: NamedTuple
+    rows: VectorPanel
+    between: NamedTuple
+    panel: NamedTuple
+    run = _pack_tapped
     arguments = PanelArguments
 
 
@@ -240,7 +273,7 @@ def packing(
     sizes = [deep * len(offsets) * panel.k_bytes for offsets in taps]
     starts = [0, *itertools.accumulate(groups * -(-panels * size // 64) * 64 for size in sizes)]
     tables = tuple(np.array(offsets, np.int64) for offsets in taps)
-    rows = panel.depth * (max(map(len, taps)) if tap_stride else 1)
+    rows = panel.depth * (min(abs(side.line_stride), abs(side.k_stride)) // tap_stride if tap_stride else 1)
     passes = []
     for start, size, table in zip(starts, sizes, tables, strict=False):
         one = Weights(
@@ -287,10 +320,29 @@ class Form:
         return_workspace(self._memory)
 
 
-@functools.cache
-def _tile_leaf(as_a: bool, precision: str, rounding: str | None, dtype: np.dtype, along_k: bool, unit: bool) -> int:
-    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
-    return leaf_address(PackWeights(source, TilePanel(OfA() if as_a else OfB(), CONVERSIONS[precision, rounding])))
+@functools.lru_cache(512)
+def _tile_packing(
+    as_a: bool, precision: str, rounding: str | None, dtype: np.dtype, side: Side, groups: int,
+    taps: tuple[tuple[int, ...], ...], threads: int,
+) -> Packing:  # fmt: skip
+    """How weights are packed for tiles; all taps are read at once where they are neighbours in memory."""
+    conversion, element, (along_k, unit) = (
+        CONVERSIONS[precision, rounding],
+        ELEMENTS[dtype.name],
+        side.order(dtype.itemsize),
+    )
+    item, every, (near, far) = dtype.itemsize, {tap for each in taps for tap in each}, sorted(side[1:3])
+    tapped = 1 < len(every) < 50 and near == len(every) * item < far and every == set(range(0, near, item))
+    panel, spacing = TilePanel(OfA() if as_a else OfB(), conversion), Contiguous() if unit or tapped else Strided()
+    source: Any = PackWeights(Source(AlongK() if along_k or tapped else Across(), spacing, element), panel)
+    if tapped:
+        rows, between = (
+            VectorPanel(OfB(), CONVERSIONS["ieee", None], Avx512Float32()),
+            Across() if along_k else AlongK(),
+        )
+        source = PackTapped(source.source, rows, Source(between, Contiguous(), ELEMENTS["float32"]), panel)
+    shape = PanelShape(_PANEL, _PANEL, _PANEL, 64 * conversion.tile_parts)
+    return packing(leaf_address(source), side, groups, shape, taps, threads, item if tapped else 0)
 
 
 def side_of(shape: tuple[int, ...], strides: tuple[int, ...], gradient: bool, groups: int) -> Side:
@@ -307,10 +359,8 @@ def tile_form(
 ) -> Form:  # fmt: skip
     """A weight (O, C / groups, ...) as panels for tiles: of its outputs, or with `gradient` of its channels. `taps` has
     for each pass the distances of its taps in bytes; `as_a` says which operand of a product it is."""
-    side = side_of(w.shape, w.strides, gradient, groups)
-    leaf = _tile_leaf(as_a, precision, rounding, w.dtype, *side.order(w.itemsize))
-    panel = PanelShape(_PANEL, _PANEL, _PANEL, 64 * CONVERSIONS[precision, rounding].tile_parts)
-    return Form(packing(leaf, side, groups, panel, taps, threading.pool()[1]), w)
+    side, threads = side_of(w.shape, w.strides, gradient, groups), threading.pool()[1]
+    return Form(_tile_packing(as_a, precision, rounding, w.dtype, side, groups, taps, threads), w)
 
 
 def fold_weight(w: np.ndarray, folded: int, taps_first: bool) -> np.ndarray:

@@ -25,8 +25,7 @@ from ..runtime.errstate import restore, silence
 from ..runtime.first_use import calls_blas
 from .shapes import steps
 
-_MOST_ERROR = 2.0**-14
-"""Of one product, which the transforms amplify."""
+_MOST_ERROR = 2.0**-14  # of one product, which the transforms amplify
 
 
 def conv_refuses(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **keywords: Any) -> str | None:
@@ -57,17 +56,10 @@ def input_gradient_refuses(
     return conv_refuses(g, weight, **keywords)
 
 
-def _bytes(channels: int, outputs: int) -> int:
+def workspace(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **__: Any) -> int:
     """About what the values and sums of the threads and the transformed weights take."""
+    channels, outputs = x.shape[1], weight.shape[0] * weight.shape[1] // x.shape[1]
     return 16 * (threading.get_num_threads() * 128 * (channels + min(outputs, 140)) + 5 * channels * outputs)
-
-
-def conv_workspace(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **__: Any) -> int:
-    return _bytes(x.shape[1], weight.shape[0])
-
-
-def input_gradient_workspace(g: ArraySpec, weight: ArraySpec, *_: ArraySpec, **__: Any) -> int:
-    return _bytes(g.shape[1], weight.shape[1])
 
 
 @calls_blas
@@ -87,7 +79,6 @@ def conv(
     x: np.ndarray, weight: Any, bias: np.ndarray | None = None, *, padding: Sequence[int] = (), relu: bool = False,
     **_: Any,
 ) -> np.ndarray:  # fmt: skip
-    """The convolution."""
     from .winograd_plans import convolve
 
     _require_finite(x)
@@ -99,7 +90,6 @@ def conv(
 def input_gradient(
     g: np.ndarray, weight: Any, *, input_size: Sequence[int], padding: Sequence[int] = (), **_: Any
 ) -> np.ndarray:
-    """The gradient with respect to the input."""
     from .winograd_plans import convolve
 
     _require_finite(g)

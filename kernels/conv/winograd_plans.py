@@ -47,11 +47,6 @@ def _panels(values: np.ndarray, kernel: Any) -> np.ndarray:
     return found
 
 
-@functools.cache
-def _leaf(isa: str) -> int:
-    return leaf_address(loops.Tiles(_kernel(isa)))
-
-
 def _kernel(isa: str) -> Any:
     return loops.Avx512() if isa == "avx512" else loops.Avx2()
 
@@ -110,12 +105,12 @@ def _plan(
     value_bytes = channels * line + 64  # one cache line more: equal addresses of places would share a set
     sum_bytes = panel_chunk * kernel.mr * line + 64
     record = loops.Winograd(
-        leaf=_leaf(isa), channels=channels, outputs=outputs, panels=panels, panel_chunk=panel_chunk,
-        chunks=chunks, x_channel=strides[1], x_row=strides[2], x_column=strides[3], out_channel=out_strides[1],
-        out_row=out_strides[2], out_column=out_strides[3], read_offsets=address_of(read[0]),
-        read_masks=address_of(read[1]), write_offsets=address_of(written[0]), write_masks=address_of(written[1]),
-        value_bytes=value_bytes, sum_bytes=sum_bytes, worker_bytes=places * (value_bytes + sum_bytes),
-        relu=int(relu),
+        leaf=leaf_address(loops.Tiles(kernel)), channels=channels, outputs=outputs, panels=panels,
+        panel_chunk=panel_chunk, chunks=chunks, x_channel=strides[1], x_row=strides[2], x_column=strides[3],
+        out_channel=out_strides[1], out_row=out_strides[2], out_column=out_strides[3],
+        read_offsets=address_of(read[0]), read_masks=address_of(read[1]),
+        write_offsets=address_of(written[0]), write_masks=address_of(written[1]), value_bytes=value_bytes,
+        sum_bytes=sum_bytes, worker_bytes=places * (value_bytes + sum_bytes), relu=int(relu),
     )  # fmt: skip
     return _Plan(blocks * chunks, record, (read, written))
 

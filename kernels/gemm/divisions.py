@@ -48,14 +48,6 @@ def packing(side: Side, lines: int, threads: int) -> loops.Packing:
     )  # fmt: skip
 
 
-def sizes(a: Side, n: int, mc: int, nc: int, scratch_bytes: int) -> loops.Sizes:
-    """Of a product with n columns in blocks of mc x nc."""
-    return loops.Sizes(
-        m=Count(a.lines), n=Count(n), k=Count(a.depth), kc=Count(a.kc), mc=Count(mc), nc=Count(nc),
-        scratch_bytes=Bytes(scratch_bytes),
-    )  # fmt: skip
-
-
 def _is_held(plan: Plan, a: Side, b: Side) -> bool:
     """Whether the packed operands and sums of a product that does not fit may still be one thread's, where no thread
     waits for the last one: a product that is divided waits twice for the other threads."""

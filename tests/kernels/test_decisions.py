@@ -43,33 +43,38 @@ CHOICES = [  # kernel, shapes, dtype, keywords; the first choice on each of NAME
     ("matmul", "8x1024 1024x1024", "float32", "tf32", "portable rows rows rows amx"),
     ("matmul", "8x1024 1024x1024", "float32", "bf16x3", "portable avx2 rows rows amx"),
     ("matmul", "1024x1024 1024x8", "float32", "bf16x3", "portable avx2 rows rows amx"),
+    ("matmul", "16x8192 8192x16", "float32", "bf16", "portable split_k split_k split_k split_k"),
     ("matmul", "64x4096 4096x64", "float32", {}, "blas split_k split_k split_k split_k"),
     ("matmul", "64x4096 4096x64", "float32", "tf32", "blas split_k split_k split_k amx"),
     ("matmul", "64x4096 4096x64", "float32", "bf16", "blas split_k split_k avx512_bf16 amx"),
     ("matmul", "64x4096 4096x64", "float32", "bf16x3", "portable split_k split_k avx512_bf16 amx"),
     ("conv", "8x64x56x56 64x64x3x3", "float32", {"padding": [1, 1]}, "explicit implicit implicit implicit direct"),
     ("conv", "8x64x56x56 64x64x3x3", "float32", "bf16", "explicit implicit implicit implicit direct"),
+    ("conv", "8x3x224x224 64x3x7x7", "float32", {"stride": [2, 2]}, "explicit implicit implicit implicit implicit"),
+    ("conv", "8x3x224x224 64x3x7x7", "float32", "bf16", "explicit implicit implicit implicit direct"),
     ("conv", "8x96x28x28 96x1x3x3", "float32", {"groups": 96}, "explicit depthwise depthwise depthwise depthwise"),
     ("linear", "32x1024 1024x1024", "float32", "bf16", "packed"),
     ("attention", "2x8x256x64 2x8x256x64 2x8x256x64", "float32", {}, "flash"),
 ]  # fmt: skip
-SPLIT_K = [  # shapes, dtype, precision; what the refusal says, None where the call is taken
+SPLIT_K = [  # shapes, dtype, precision; what the refusal says, None where the call is taken; beside bf16 parts
     ("64x4096 4096x64", "float32", "ieee", None),
-    ("2x32x4096 4096x64", "float32", "bf16x3", None),
-    ("12x257 257x8", "float32", "tf32", None),
+    ("2x32x4096 4096x64", "float32", "bf16x3", None, "2,304 numbers"),
+    ("12x257 257x8", "float32", "tf32", None, "24,672 products to tiles"),
     ("12x257 257x8", "float32", "ieee", "24,672 products to BLAS"),
     ("12x256 256x8", "float32", "tf32", "depth from 257 on"),
     ("8x4096 4096x64", "float32", "tf32", None),
     ("7x4096 4096x16", "float32", "tf32", "8 to 128 rows"),
     ("64x4096 4096x7", "float32", "tf32", "rows and columns"),
     ("8x4096 4096x65", "float32", "tf32", "8 columns for each row"),
-    ("128x4096 4096x128", "float32", "tf32", "10,000 numbers"),
+    ("128x4096 4096x128", "float32", "tf32", "10,000 numbers", "2,304 numbers"),
     ("129x4096 4096x8", "float32", "tf32", "8 to 128 rows and columns"),
     ("2x64x4096 2x4096x64", "float32", "tf32", "no batches"),
     ("64x4096 4096x64", "complex64", "tf32", "no loops for complex64"),
+    ("16x8192 8192x16", "float32", "bf16", None),
+    ("32x4096 4096x32", "float32", "bf16", None, "256 numbers"),
 ]
 SPLIT_K_CALLS = [
-    (kernel, shapes, dtype, precision) for kernel in ("matmul", "addmm") for shapes, dtype, precision, _ in SPLIT_K
+    (kernel, shapes, dtype, precision) for kernel in ("matmul", "addmm") for shapes, dtype, precision, *_ in SPLIT_K
 ]
 
 
@@ -110,11 +115,9 @@ def test_the_number_of_threads_changes_no_choice(name):
 @pytest.mark.parametrize("name", [name for name in CPUS if name != "portable"])
 def test_refusals_of_parts_of_k(name):
     rows = zip(2 * SPLIT_K, decide(name)[len(CHOICES) :], strict=True)
-    for (shapes, dtype, precision, reason), (_, refusals) in rows:
-        by_tiles = name == "sapphire_rapids" and precision in ("tf32", "bf16x3")
-        by_pairs = name in ("zen4", "zen5") and precision == "bf16x3"
-        if (by_tiles or by_pairs) and not (reason and "complex" in reason):
-            reason = "bf16 parts"
+    parts = {"sapphire_rapids": ("tf32", "bf16", "bf16x3"), "zen4": ("bf16", "bf16x3"), "zen5": ("bf16", "bf16x3")}
+    for (shapes, dtype, precision, *reasons), (_, refusals) in rows:
+        reason = reasons[-1 if precision in parts.get(name, ()) else 0]
         refusal = refusals.get("split_k")
         assert refusal is None if reason is None else reason in refusal, (shapes, dtype, precision)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +17,7 @@ from minitorch_backends.kernels.runtime import threading
 from .test_direct import in_place, random, run
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+direct, input_gradient = (functools.partial(each["direct"], every=True) for each in (conv, conv_input_gradient))
 
 LINES = {
     "the last block begins before the last but one ends": ((1, 32, 7, 7), 64, 1),
@@ -70,9 +72,9 @@ def test_results_in_the_order_of_memory(case: str, relu: bool, dtype: Any, preci
     tolerance = 2**-8 if dtype == BFLOAT16 else 1e-6
     least = 1e-3 if precision == "bf16x3" else 1e-4
     np.testing.assert_allclose(found.astype(np.float64), exact, rtol=tolerance, atol=least)
-    again = conv["direct"](in_place(x, 0), w, bias, relu=relu, **options)
+    again = direct(in_place(x, 0), w, bias, relu=relu, **options)
     assert np.array_equal(found, again, equal_nan=True)
-    packed = conv["direct"](in_place(x, 4), w, bias, relu=relu, **options)
+    packed = direct(in_place(x, 4), w, bias, relu=relu, **options)
     assert np.array_equal(found, packed, equal_nan=True)
 
 
@@ -83,7 +85,7 @@ def test_bits_do_not_depend_on_threads(case: str, dtype: Any, precision: str) ->
     found = run(conv, "direct", [in_place(x, 0), w], options)
     for count in (1, threading.get_num_threads() + 3):
         with threading.num_threads(count):
-            assert np.array_equal(conv["direct"](in_place(x, 0), w, **options), found)
+            assert np.array_equal(direct(in_place(x, 0), w, **options), found)
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, np.float32])
@@ -97,14 +99,14 @@ def test_magnitudes_that_tiles_flush(dtype: Any, stride: tuple[int, int], value:
     for place in ((0, 0, 0, 0), (1, 127, 8, 8), (1, 33, 4, 6)):
         broken, without, alone = x.copy(), x.copy(), np.zeros_like(x)
         broken[place], without[place], alone[place] = value, 0, value
-        found, wanted = (conv["direct"](in_place(each, 0), w, **options) for each in (broken, without))
+        found, wanted = (direct(in_place(each, 0), w, **options) for each in (broken, without))
         np.testing.assert_array_equal(found, wanted)
         with pytest.raises(Refused, match="flush"):
-            conv["direct"](in_place(alone, 0), w, **options)
+            direct(in_place(alone, 0), w, **options)
     skipped = np.zeros_like(x)
     skipped[1, 5, 3, 4] = value
     if stride == (2, 2):
-        conv["direct"](in_place(skipped, 0), w, **options)
+        direct(in_place(skipped, 0), w, **options)
 
 
 @pytest.mark.parametrize("shape", [(2, 64, 8, 8), (1, 256, 7, 9)])
@@ -124,15 +126,15 @@ def test_bfloat16_on_cache_lines_are_tiles_as_they_lie() -> None:
     shapes = (2, 64, 8, 8), (32, 64, 1, 1), (2, 32, 8, 8)
     x, w, g = (random(*shape, seed=7).astype(ml_dtypes.bfloat16) for shape in shapes)
     try:
-        packed = conv["direct"](in_place(x, 2), w), conv_input_gradient["direct"](in_place(g, 2), w, input_size=(8, 8))
+        packed = direct(in_place(x, 2), w), input_gradient(in_place(g, 2), w, input_size=(8, 8))
     except Refused:
         pytest.skip("this CPU has no tiles")
-    assert np.array_equal(conv["direct"](in_place(x, 0), w), packed[0])
-    assert np.array_equal(conv_input_gradient["direct"](in_place(g, 0), w, input_size=(8, 8)), packed[1])
+    assert np.array_equal(direct(in_place(x, 0), w), packed[0])
+    assert np.array_equal(input_gradient(in_place(g, 0), w, input_size=(8, 8)), packed[1])
     assert np.allclose(packed[0].astype(np.float64), conv.reference(x, w), rtol=2e-2, atol=2e-2)
     x[...], x[1, 33, 7, 7] = 0, 1e-39
     with pytest.raises(Refused, match="flush"):
-        conv["direct"](in_place(x, 0), w)
+        direct(in_place(x, 0), w)
 
 
 @pytest.mark.parametrize("groups", [2, 4])
