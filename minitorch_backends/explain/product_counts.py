@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ..autograd.modes import is_in_backward
 from ..backends.precision_policy import EXACT, IDLE, NO_EFFECT
 from ..kernels.precisions.products import is_emulated
 from ..kernels.registry import Call, kernels
@@ -45,16 +46,22 @@ class ProductCounts:
     Attributes:
         obeyed: the number of products that ran at the precision of the flags, or whose sums follow a flag (a device's
             matrix unit, sums of half types, sums in parts).
+        lowered: the number of those below ieee; `by_role`: of those with an operand in a format of its
+            role; `in_backward`: of those that were counted while gradients were computed.
         others: the number of those that no flag affects, by kernel and dtype, or by torch's operator and the reason.
     """
 
     def __init__(self) -> None:
-        self.obeyed = 0
+        self.obeyed = self.lowered = self.by_role = self.in_backward = 0
         self.others = Counter[str]()
 
     def __call__(self, call: Record | Call) -> None:
-        if acted_on(call) or is_by_role(call) or _sums_by_flag(call):
-            self.obeyed += 1
+        by_role = is_by_role(call)
+        if acted_on(call) or by_role or _sums_by_flag(call):
+            precision = call.keywords.get("precision", "ieee") if isinstance(call, Call) else call.precision
+            self.obeyed, self.lowered = self.obeyed + 1, self.lowered + (precision != "ieee")
+            self.by_role += by_role
+            self.in_backward += is_in_backward()
         elif _multiplies(call):
             named = (call.decided_by or "").partition(f"{NO_EFFECT} ")[2].replace(",", " ").split(" ")[0]
             dtypes = named or ", ".join(dict.fromkeys(call.dtypes))

@@ -39,6 +39,14 @@ def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
     return found
 
 
+def answers_of(answer: Any) -> dict[str, np.ndarray]:
+    """`arrays_of`, for answers that are compared. Raises ValueError where none has elements: the error would be 0."""
+    found = arrays_of(answer)
+    if not any(each.size for each in found.values()):
+        raise ValueError(f"expected answers with elements, got the shapes {[each.shape for each in found.values()]}")
+    return found
+
+
 def left_out_of(answer: Any, name: str = "") -> dict[str, str]:
     """Parts of an answer that `arrays_of` leaves out: their classes by name, without None."""
     parts = _parts_of(answer)

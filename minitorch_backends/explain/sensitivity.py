@@ -24,7 +24,7 @@ from ..nn.module import Module
 from ..nn.utils import run_under
 from .answers import Level, find_levels
 from .product_counts import acted_on, is_by_role
-from .records import Log, Record, align_columns, arrays_of, check_inputs, frobenius_norm, module_of, record, recording
+from .records import Log, Record, align_columns, answers_of, check_inputs, frobenius_norm, module_of, record, recording
 
 PRECISION_FLAGS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
 """The flags that influence the precision of a product. Only `fp32_precision` is set here, the others are cleared."""
@@ -176,7 +176,7 @@ def alone(model: Module, chosen: Sequence[str] | None, layers: Iterable[str], sc
 def _answers(result: Any) -> list[np.ndarray]:
     """Copies of the tensors that a model returned."""
     try:
-        arrays = arrays_of(result).values()
+        arrays = answers_of(result).values()
     except TypeError:
         raise RuntimeError(f"sensitivity(): model must return tensors, got {type(result).__name__}") from None
     return [each.astype(complex if each.dtype.kind == "c" else float) for each in arrays]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import json
 import os
 import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from ..kernels import partial_sums
 from ..kernels.registry import Call, observe
 from ..kernels.runtime import cpu
 from ..kernels.runtime.context import restore_on_failure
-from ..kernels.runtime.threading import num_threads
+from ..kernels.runtime.threading import get_num_threads, num_threads
 from ..random import manual_seed
 from ..tensor.tensor import Tensor, is_foreign
 
@@ -85,6 +86,7 @@ class Certificate(NamedTuple):
         outputs: a SHA-256 hash of each output of the whole batch, over dtype, shape and bits.
         checks: all comparisons.
         not_in_parts: the outputs without rows of the batch, which checks of kind "batch" leave out.
+        not_varied: what checks of kind "threads" could not reach.
     """
 
     function: str
@@ -92,6 +94,7 @@ class Certificate(NamedTuple):
     outputs: dict[str, str]
     checks: tuple[Check, ...]
     not_in_parts: tuple[str, ...] = ()
+    not_varied: str = ""
 
     @property
     def holds(self) -> bool:
@@ -112,6 +115,7 @@ class Certificate(NamedTuple):
         lines += [f"    {name}: {digest}" for name, digest in self.outputs.items()]
         if self.not_in_parts:
             lines.append(f"    without rows of the batch, so not compared over parts: {', '.join(self.not_in_parts)}")
+        lines += [f"    not varied: {self.not_varied}"] if self.not_varied else []
         return "\n".join([*lines, *(f"    {check}" for check in failed)])
 
     def _repr_html_(self) -> str:
@@ -184,7 +188,9 @@ def certificate(
     if not checks:
         raise ValueError("certificate(): one of batch_sizes, threads, shards and capabilities must be named, got none")
     name = getattr(function, "__qualname__", type(function).__name__)
-    return Certificate(name, flag, {each: _hash(array) for each, array in whole.outputs.items()}, tuple(checks), apart)
+    outputs = {each: _hash(array) for each, array in whole.outputs.items()}
+    others = "the threads of NumPy's BLAS (pip install threadpoolctl)" if threads and not _limits_blas() else ""
+    return Certificate(name, flag, outputs, tuple(checks), apart, others)
 
 
 # A run, with its kernel calls
@@ -329,29 +335,37 @@ def _check(
 
 
 def _of_threads(function: Callable[..., Any], inputs: Any, whole: _Trace, threads: Sequence[int]) -> Iterator[Check]:
+    if {*threads} == {get_num_threads()}:
+        raise ValueError(f"certificate(): threads must name another number than the one in force, got {threads}")
     for count in threads:
-        with num_threads(count), _torch_threads(count):
+        with num_threads(count), _threads_of_others(count):
             other = _trace(function, inputs)
         holds = all(_same(array, other.outputs[name]) for name, array in whole.outputs.items())
         yield _check("threads", f"{count} thread{'s' * (count > 1)}", holds, whole, other)
 
 
 @contextmanager
-def _torch_threads(count: int) -> Iterator[None]:
-    """Run what torch computes itself on as many threads, where it is loaded."""
+def _threads_of_others(count: int) -> Iterator[None]:
+    """Run what torch and, with threadpoolctl, NumPy compute themselves on as many threads."""
     torch = sys.modules.get("torch")
     before = torch.get_num_threads() if torch else count
-    try:
+    with ExitStack() as limits:
         if torch:
+            limits.callback(torch.set_num_threads, before)
             torch.set_num_threads(count)
+        if _limits_blas():
+            limits.enter_context(importlib.import_module("threadpoolctl").threadpool_limits(count, user_api="blas"))
         yield
-    finally:
-        if torch:
-            torch.set_num_threads(before)
+
+
+def _limits_blas() -> bool:
+    return importlib.util.find_spec("threadpoolctl") is not None
 
 
 def _of_shards(function: Callable[..., Any], inputs: Any, whole: _Trace, shards: Sequence[int]) -> Iterator[Check]:
     before = partial_sums.splits
+    if {*shards} == {current().read("partial_sums.parts")}:
+        raise ValueError(f"certificate(): shards must name another number than the one in force, got {shards}")
     for count in shards:
         with Flags(expand_paths({"partial_sums.parts": count})):
             other = _trace(function, inputs)

@@ -105,14 +105,9 @@ class Section(NamedTuple):
 
 
 def write_page(
-    path: str | os.PathLike[str],
-    title: str,
-    subtitle: str,
-    sections: Iterable[Section],
-    *,
-    style: str = "",
+    path: str | os.PathLike[str], title: str, subtitle: str, sections: Iterable[Section], *, style: str = "",
     width: str = "64rem",
-) -> None:
+) -> None:  # fmt: skip
     """Write a page. Its head links to the sections that have a name; `style` is a file of more rules of CSS."""
     sections = list(sections)
     links = "".join(f'<a href="#{escape(each.name)}">{escape(each.title)}</a>' for each in sections if each.name)

@@ -21,8 +21,9 @@ from .. import backends
 from ..autograd.modes import set_grad_enabled
 from ..backends.precision_policy import precision_of
 from ..explain.product_counts import ProductCounts
-from ..explain.records import arrays_of
+from ..explain.records import answers_of
 from ..explain.sensitivity import PRECISION_FLAGS
+from ..flags import NO_OPINION
 from ..kernels.precisions.products import PRECISIONS
 from ..kernels.registry import Call, observe
 from ..kernels.runtime import store, threading
@@ -121,6 +122,16 @@ def _check_products(cell: Cell, effective: dict[str, str], counts: ProductCounts
     if chosen and not counts.obeyed:
         outside = "" if counts.others else "; functions of NumPy obey no flag, and those of torch run on CPU tensors"
         raise RuntimeError(f"no flag of precision acted: {counts}{outside}")
+    lowered = [f"{kind} to {precision}" for kind, precision in effective.items() if precision != "ieee"]
+    if lowered and not counts.lowered and any("precision" in path or "allow_tf32" in path for path in cell.given):
+        raise RuntimeError(f"no flag of precision acted: {counts}, all of them at ieee; the flags lower {lowered[0]}")
+    given = [path for path, value in cell.given.items() if value not in (None, NO_OPINION)]
+    formats = [path for path in given if path.startswith("operands.")]
+    if formats and not counts.by_role:
+        raise RuntimeError(f"no format acted: no product has an operand of the role that {formats[0]} names")
+    gradients = [path for path in given if path.startswith("backward") or path.endswith("gradient_precision")]
+    if gradients and not counts.in_backward:
+        raise RuntimeError(f"{gradients[0]} did not act: no product obeyed precision flags in a backward pass")
 
 
 @functools.lru_cache(maxsize=16)
@@ -176,11 +187,11 @@ def _measure(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dic
     loads_torch = "torch" not in sys.modules
     start = time.perf_counter()
     with _bridge(settings, ProductCounts()) as by_torch:
-        answer = arrays_of(_call(function, settings, cell))
+        answer = answers_of(_call(function, settings, cell))
     first = time.perf_counter() - start
     if loads_torch and "torch" in sys.modules:
         with _bridge(settings, ProductCounts()) as by_torch:
-            answer = arrays_of(_call(function, settings, cell))
+            answer = answers_of(_call(function, settings, cell))
     with _bridge(settings, counts, by_torch[0]), observe(note), observe(counts), _peak() as peak:
         _call(function, settings, cell)
     taken = []
@@ -254,7 +265,7 @@ def _truth(settings: Settings, cell: Cell) -> _Truth:
         )
         wide = settings.reference == "float64"
         with _conditions(settings, cell), backends.Snapshot(()), _in_float64(wide, counts), observe(counts):
-            found = arrays_of(_call(function, settings, cell))
+            found = answers_of(_call(function, settings, cell))
         while len(_truths) >= _REFERENCES_KEPT:
             del _truths[next(iter(_truths))]
         _truths[key] = found, _why_not_float64(found, counts) if wide else None

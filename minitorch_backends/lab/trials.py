@@ -20,7 +20,7 @@ from ..backends import snapshot
 from ..backends.precision_policy import FAMILIES, precision_of
 from ..explain.answers import Level
 from ..explain.product_counts import ProductCounts, is_by_role
-from ..explain.records import arrays_of, as_array, check_inputs, left_out_of, module_of, record, recording
+from ..explain.records import answers_of, as_array, check_inputs, left_out_of, module_of, record, recording
 from ..explain.sensitivity import alone, layers_of
 from ..flags import NO_OPINION
 from ..kernels.gemm.scaled_operands import counts as counts_with_scales
@@ -261,7 +261,7 @@ class Trials:
         with no_grad():
             value = self._call(place)
             self.ignored |= left_out_of(value)
-            arrays = {name: each.copy() for name, each in arrays_of(value).items()}
+            arrays = {name: each.copy() for name, each in answers_of(value).items()}
             return Results(arrays, value if callable(self.metric) else None)
 
     @restore_on_failure

@@ -252,6 +252,13 @@ ROWS: list[tuple[str, str, Callable[..., Any], str | None]] = [
         in_bfloat16, flags=[{"profile": "h100"}]).rows[0]["exception"] is None, None),
     ("sweep", "type, default", rows_by_default_dtype, None),
     ("sweep", "names", lambda: sweep(flags=[{"fp32_precison": "bf16"}]), "did you mean 'fp32_precision'"),
+    ("sweep", "another product", lambda: "all of them at ieee; the flags lower conv to tf32" in sweep(
+        flags=[{"cudnn.conv.fp32_precision": "tf32"}]).rows[0]["exception"], None),
+    ("sweep", "another role", lambda: "no format acted" in sweep(
+        flags=[{"operands.weight": "e4m3"}]).rows[0]["exception"], None),
+    ("sweep", "no gradients", lambda: "did not act" in sweep(
+        flags=[{"backward_precision": "bf16"}]).rows[0]["exception"], None),
+    ("sweep", "no elements", lambda: sweep(lambda n: product(0, n)).rows[0]["error"] is None, None),
     ("sweep.where", "names", lambda: sweep().where(fp32_precison="bf16"), "names must be among n, .* got 'fp32_"),
     ("sweep.plot", "nothing", lambda: no_reference().plot(), "rows must have the measure 'error', got 2 rows without"),
     ("sweep.plot", "names", lambda: sweep().plot(y="eror"), "measures must be among .*, got 'eror'"),
@@ -274,6 +281,7 @@ ROWS: list[tuple[str, str, Callable[..., Any], str | None]] = [
     ("audit", "foreign inputs", lambda: audit(x=ARRAY), "'input' must be a minitorch_backends Tensor"),
     ("audit", "type", lambda: audit(HALF, X.bfloat16()), "affect nothing in this Sequential: .*2 did not"),
     ("audit", "type, float64", lambda: audit(model().double(), X.double()), "affect nothing .*2 matmul of float64"),
+    ("audit", "no elements", lambda: audit(x=X[:0]), r"expected answers with elements, got the shapes \[\(0, 4\)\]"),
     ("audit", "names", lambda: audit(precisions="fp7"), "'fp7' is not a precision"),
     ("audit", "nothing", lambda: under(backends.flags(fp32_precision="bf16"), audit),
      "precisions must not be in force, .* got 'bf16'"),
@@ -313,6 +321,8 @@ ROWS: list[tuple[str, str, Callable[..., Any], str | None]] = [
         "only one run has it" in str(lab.first_divergence(*two_runs(tmp_path, (), (MODEL, X[:4]))))), None),
     ("certificate", "foreign", lambda: certificate(in_numpy, invariant="shards"), "shards must split a sum"),
     ("certificate", "nothing", lambda: certificate(batch_sizes=(), threads=()), "one of batch_sizes, .*got none"),
+    ("certificate", "one thread", lambda: certificate(threads=(mt.get_num_threads(),)), "than the one in force"),
+    ("certificate", "one shard", lambda: certificate(shards=(1,)), "shards must name another number than the one in f"),
     ("certificate", "no parts", lambda: certificate(inputs=X[:1]), "must name parts of a batch of 1 rows"),
     ("certificate", "no positions", lambda: certificate(positions=(50,)), r"a batch of 8 rows, got .* \(50,\)"),
     ("certificate", "no rows", lambda: certificate(total), r"an output must have rows of the batch of 8, got .*\(\)"),

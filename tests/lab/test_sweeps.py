@@ -227,16 +227,8 @@ def unused():
     return {unused}
 """
 PARTS = {
-    "width": 2,
-    "factor": 2,
-    "scale": 3,
-    "comment": "",
-    "operator": "+",
-    "offset": 1,
-    "by": 4,
-    "unused": 5,
-    "late": 6,
-}
+    "width": 2, "factor": 2, "scale": 3, "comment": "", "operator": "+", "offset": 1, "by": 4, "unused": 5, "late": 6,
+}  # fmt: skip
 
 
 @pytest.fixture

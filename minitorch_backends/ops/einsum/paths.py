@@ -416,13 +416,9 @@ class Pair(NamedTuple):
 
 
 def pair_of(
-    left: Labels,
-    right: Labels,
-    kept: set[int],
-    sizes: dict[int, int],
-    output: Labels | None,
+    left: Labels, right: Labels, kept: set[int], sizes: dict[int, int], output: Labels | None,
     later: Callable[[Labels], int] | None = None,
-) -> Pair:
+) -> Pair:  # fmt: skip
     """The contraction of two values; later steps need the labels in `kept`.
 
     `output` is the order of the last result, None for earlier steps. `later` may then return the cost of an order of

@@ -198,13 +198,9 @@ def _sum_bytes(plan: Plan, dtype: np.dtype) -> int:
 
 
 def run(
-    program: Program,
-    arrays: Sequence[np.ndarray],
-    memory_limit: float | None = None,
-    around: Around | None = None,
-    slices: Any = BY_FLAGS,
-    executor: Any = None,
-) -> np.ndarray:
+    program: Program, arrays: Sequence[np.ndarray], memory_limit: float | None = None, around: Around | None = None,
+    slices: Any = BY_FLAGS, executor: Any = None,
+) -> np.ndarray:  # fmt: skip
     """The result for arrays that have each label once, in memory of its own. `around` is called in place of each step,
     with its function and two arrays; `executor` runs slices, as `Plan.run` takes it.
 
@@ -397,16 +393,9 @@ def run_sharing(
 
 
 def contraction(
-    operands: Arrays,
-    plan: Any,
-    precision: str | None = None,
-    strategy: Any = BY_FLAGS,
-    needs: Any = None,
-    memory_limit: Any = None,
-    keys: Any = None,
-    slices: Any = BY_FLAGS,
-    executor: Any = None,
-) -> np.ndarray:
+    operands: Arrays, plan: Any, precision: str | None = None, strategy: Any = BY_FLAGS, needs: Any = None,
+    memory_limit: Any = None, keys: Any = None, slices: Any = BY_FLAGS, executor: Any = None,
+) -> np.ndarray:  # fmt: skip
     """The forward of the op: the sum of the products of operands without repeated labels.
 
     Arguments:

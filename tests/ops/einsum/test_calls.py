@@ -18,23 +18,12 @@ from .test_einsum import normal
 pytestmark = pytest.mark.usefixtures("default_flags")
 
 SHAPES = {
-    "i,j->ij": ((8,), (8,)),
-    "i,j->ji": ((5,), (7,)),
-    "bi,bi->b": ((8, 8), (8, 8)),
-    "ij,ij->": ((8, 8), (8, 8)),
-    "ij,j->i": ((8, 8), (8,)),
-    "j,ij->i": ((8,), (3, 8)),
-    "ij,jk->ik": ((8, 8), (8, 8)),
-    "ij,jk->ki": ((3, 8), (8, 5)),
-    "ij,kj->ik": ((9, 8), (17, 8)),
-    "bij,bjk->bik": ((4, 3, 8), (4, 8, 5)),
-    "ij,ij->ij": ((8, 8), (8, 8)),
-    "ij,j->ij": ((3, 8), (8,)),
-    "i,ij->ij": ((3,), (3, 8)),
-    ",ij->ij": ((), (3, 8)),
-    "ab,cd->abcd": ((2, 3), (4, 5)),
+    "i,j->ij": ((8,), (8,)), "i,j->ji": ((5,), (7,)), "bi,bi->b": ((8, 8), (8, 8)), "ij,ij->": ((8, 8), (8, 8)),
+    "ij,j->i": ((8, 8), (8,)), "j,ij->i": ((8,), (3, 8)), "ij,jk->ik": ((8, 8), (8, 8)), "ij,jk->ki": ((3, 8), (8, 5)),
+    "ij,kj->ik": ((9, 8), (17, 8)), "bij,bjk->bik": ((4, 3, 8), (4, 8, 5)), "ij,ij->ij": ((8, 8), (8, 8)),
+    "ij,j->ij": ((3, 8), (8,)), "i,ij->ij": ((3,), (3, 8)), ",ij->ij": ((), (3, 8)), "ab,cd->abcd": ((2, 3), (4, 5)),
     "ijk,kl->ijl": ((2, 3, 4), (4, 5)),
-}
+}  # fmt: skip
 
 
 def _operand(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
