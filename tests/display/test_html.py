@@ -1,6 +1,7 @@
 """What notebooks show: HTML of every result, well formed and escaped, and a tutorial run cell by cell."""
 
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,7 +116,7 @@ def test_notebooks_take_the_colours_of_the_page() -> None:
     assert "rgb(" not in style
 
 
-def test_a_tutorial_runs_as_a_notebook() -> None:
+def test_a_tutorial_runs_as_a_notebook(tmp_path: Path) -> None:
     pytest.importorskip("IPython", reason="notebooks need IPython, which the extra `test` brings")
     done = python(
         f"""
@@ -133,7 +134,8 @@ for cell in cells:
 for name in ("plan", "plan.plot()", "mt.backends.opt_einsum", "mt.backends.snapshot()"):
     shown = shell.display_formatter.format(shell.ev(name))[0]
     print(name, *sorted(shown))
-"""
+""",
+        IPYTHONDIR=str(tmp_path),  # the home folder may be read-only
     )
     assert not done.error
     lines = [line for line in done.out.splitlines() if " image/png" in line or " text/html" in line]
