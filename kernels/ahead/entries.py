@@ -1,6 +1,7 @@
 """The functions that Python calls, each with the kinds of arguments that it is called with.
 
-A parameter is an int64 unless the table below says otherwise, by an example for each kind.
+A parameter is an int64, or the record that it is annotated with, unless the table below says otherwise, by an example
+for each kind.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _differentiate(of: Any) -> Examples:
 
 
 def _by_rows(of: Any) -> Examples:
-    yield {"fields": (0,) * (len(of._Blocks._fields) - 1)}
+    yield {"fields": (0,) * (len(of._task._fields) - 1)}
 
 
 def _pairs(first: str, numbers: str, last: str) -> Callable[[Any], Examples]:
@@ -153,17 +154,6 @@ def _each_float(name: str, **others: Any) -> Callable[[Any], Examples]:
     return examples
 
 
-def _records(**names: str) -> Callable[[Any], Examples]:
-    """Parameters that are records of these classes."""
-    return lambda of: iter([{parameter: getattr(of, name).pointer for parameter, name in names.items()}])
-
-
-def _plans(of: Any) -> Examples:
-    from ..conv.descriptor import Plan
-
-    yield {"plan": of.WeightPlan.pointer, "x_plan": Plan.pointer, "g_plan": Plan.pointer}
-
-
 def _jobs(*names: str, **lists: Any) -> Callable[[Any], Examples]:
     """Jobs of these classes, with each of some numbers in one field."""
 
@@ -206,25 +196,12 @@ _SPECIAL: dict[str, Callable[[Any], Examples]] = {
     "attention.forward.attend": lambda of: iter([{"indirect": False}]),
     "attention.loops.differentiate": _differentiate,
     "block.loops.leaf_address": lambda of: ({"leaf": leaf} for leaf in leaves()),
-    "block.loops.multiply": _records(sizes="Sizes", target="Target"),
-    "block.loops.pack": _records(packing="Packing"),
-    "conv.depthwise.run": _records(plan="DepthwisePlan"),
-    "conv.pointwise_nchw.multiply": _records(plan="NchwPlan"),
-    "conv.pointwise_nhwc.multiply": _records(plan="NhwcPlan"),
-    "conv.strips.convolve": _records(plan="Plan"),
-    "conv.weight_rows.weight_gradient": _records(of="WeightGradient"),
-    "conv.weight_tiles.weight_gradient": _plans,
-    "conv.weight_tiles.weight_gradient_in_partitions": _plans,
-    "conv.weights.pack_weights": _records(of="Weights"),
-    "conv.winograd_loops.run": _records(plan="Winograd"),
     "fft.chirp.transform_by_chirp": _jobs("Chirps"),
     "fft.pairs._join": _pairs("x", "powers", "z"),
     "fft.pairs._join_spectra": _pairs("spectra", "powers", "z"),
     "fft.pairs._part": _pairs("z", "factors", "x"),
     "fft.pairs._part_spectra": _pairs("z", "halves", "out"),
     "gemm.skinny_loops.multiply_rows": _jobs("Columns"),
-    "gemm.tasks.multiply_divided": _records(products="Divided", target="Target"),
-    "gemm.unpacked_loops.multiply_unpacked": _records(products="Unpacked"),
     "linalg.blocked_cholesky.cholesky": _factors(),
     "linalg.blocked_lu.invert": _factors("_", pivots=_array(np.int32), starts=_array(np.int64)),
     "linalg.blocked_lu.lu": _factors(pivots=_array(np.int32)),
@@ -274,7 +251,12 @@ def signatures() -> Iterator[tuple[Entry, tuple]]:
     """Every function with the kinds of its arguments, each once."""
     for name, module, entry in _entries():
         parameters, found = inspect.signature(entry.py_func).parameters, dict[str, tuple]()
+        records = {
+            each.name: vars(module)[each.annotation].pointer
+            for each in parameters.values()
+            if each.annotation is not each.empty
+        }
         for given in _SPECIAL.get(name, lambda of: iter([{}]))(module):
-            kinds = tuple(_kind(given.get(parameter, 0)) for parameter in parameters)
+            kinds = tuple(_kind((records | given).get(parameter, 0)) for parameter in parameters)
             found[native.text(kinds)] = kinds
         yield from ((entry, kinds) for kinds in found.values())

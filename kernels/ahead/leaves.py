@@ -112,7 +112,7 @@ def _products_in_place() -> Iterator[Any]:
     """The leaves of products that read operands in place, and of those of few rows."""
     from ..block import unpacked_strips
     from ..gemm.skinny_kernels import ROWS, ROWS_ALONG_K
-    from ..gemm.skinny_loops import AddRows, ConvertRow, SumRows, TurnRows
+    from ..gemm.skinny_loops import AddRows, ConvertRow, SumRows
 
     for (isa, _), kernel in unpacked_strips.KERNELS.items():
         if isa == vector_isa():
@@ -126,7 +126,7 @@ def _products_in_place() -> Iterator[Any]:
             if conversion.vector_parts == 1:
                 yield ConvertRow(*tags)
             yield from (AddRows(*tags, rows) for rows in table)
-            yield from ((TurnRows if rows.strip else SumRows)(*tags, rows) for rows in along)
+            yield from (SumRows(*tags, rows) for rows in along)
 
 
 def _small_tiles() -> Iterator[Any]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import get, pointer
 
 _COLUMNS = 64
 """Columns that a task takes: whole cache lines, so that threads do not write to the same ones."""
 
 
-@subroutine
+@task("rows indices values count width zero size value_zero value_size")
 def _add_columns(task, worker, job):
     first = task * _COLUMNS
     count = min(_COLUMNS, job.width - first)
@@ -36,24 +34,11 @@ def _add_numbers(job):
             target[0] += carray(pointer(job.values + k * job.value_size, job.value_zero), 1)[0]
 
 
-class _Job(NamedTuple):
-    rows: int
-    indices: int
-    values: int
-    count: int
-    width: int
-    zero: float
-    size: int
-    value_zero: float
-    value_size: int
-    run = _add_columns
-
-
 @njit
 def add_rows(pool, threads, rows, index, values, count, width, zero, size, value_zero, value_size):
     """Of arrays at addresses; the zeros are of the types of the numbers, which have so many bytes. Nothing is added at
     negative indices."""
-    job = _Job(rows, index, values, count, width, zero, size, value_zero, value_size)
+    job = _add_columns(rows, index, values, count, width, zero, size, value_zero, value_size)
     if width == 1:
         _add_numbers(job)
     else:

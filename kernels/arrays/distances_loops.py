@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import address, allocate, free, pointer
 
 _ROWS = 8
@@ -24,7 +22,7 @@ def _row(base, index, job, count):
     return carray(pointer(base + index * job.size, job.zero), count)
 
 
-@subroutine
+@task("x y out m n depth zero size")
 def _squares(task, worker, job):
     blocks = (job.m + _ROWS - 1) // _ROWS
     batch, first = task // blocks, task % blocks * _ROWS
@@ -61,26 +59,14 @@ def _squares(task, worker, job):
     free(memory)
 
 
-class _SquaresJob(NamedTuple):
-    x: int
-    y: int
-    out: int
-    m: int
-    n: int
-    depth: int
-    zero: float
-    size: int
-    run = _squares
-
-
 @njit
 def distances(pool, threads, x, y, out, batch, m, n, depth, zero, size):
     """Squares of distances (batch, m, n) of x (batch, m, depth) and y (batch, depth, n), at addresses; `zero` is of the
     type of the numbers, which have so many bytes."""
-    launch(pool, threads, batch * ((m + _ROWS - 1) // _ROWS), _SquaresJob(x, y, out, m, n, depth, zero, size))
+    launch(pool, threads, batch * ((m + _ROWS - 1) // _ROWS), _squares(x, y, out, m, n, depth, zero, size))
 
 
-@subroutine
+@task("weights x y out m n depth zero size")
 def _differences(task, worker, job):
     batch = task // job.m
     weights = _row(job.weights, task * job.n, job, job.n)
@@ -107,21 +93,8 @@ def _differences(task, worker, job):
     free(sums)
 
 
-class _DifferencesJob(NamedTuple):
-    weights: int
-    x: int
-    y: int
-    out: int
-    m: int
-    n: int
-    depth: int
-    zero: float
-    size: int
-    run = _differences
-
-
 @njit
 def add_differences(pool, threads, weights, x, y, out, batch, m, n, depth, zero, size):
     """Sums (batch, m, depth) of weights (batch, m, n) times differences of x (batch, m, depth) and y (batch, n, depth),
     at addresses."""
-    launch(pool, threads, batch * m, _DifferencesJob(weights, x, y, out, m, n, depth, zero, size))
+    launch(pool, threads, batch * m, _differences(weights, x, y, out, m, n, depth, zero, size))

@@ -15,7 +15,7 @@ import numpy as np
 from ..runtime import threading
 from ..runtime.dtypes import FLOATS
 from ..runtime.shapes import expect
-from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of, empty
 
 _LEAST, _LEAST_SHARED = 1 << 9, 1 << 13
 """Numbers from which loops are worth loading and calling, and from which they are worth a second thread."""
@@ -82,15 +82,12 @@ def gradient(
     indices = np.moveaxis(np.ascontiguousarray(np.moveaxis(indices, 1, -1)), -1, 1)
     out, (pool, threads) = _empty((*g.shape[:2], *size), g.dtype, True), _pool(g.size)
     reach = [gap * (taps - 1) for gap, taps in zip(dilation, kernel, strict=True)]
-    memory = take_workspace(threads * count * 8)
-    try:
+    with Workspace(threads * count * 8) as memory:
         windows = _loops().GradientWindows(
-            *(address_of(array) for array in (out, g, indices, memory)), count, *_two(size, 1), *_two(output, 1),
+            *(address_of(array) for array in (out, g, indices)), memory, count, *_two(size, 1), *_two(output, 1),
             *_two(tuple(reach), 0), *_two(stride, 1), *_two(padding, 0),
         )  # fmt: skip
         _loops().gather(pool, threads, len(g), windows, FLOATS[g.dtype], g.itemsize)
-    finally:
-        return_workspace(memory)
     return out
 
 

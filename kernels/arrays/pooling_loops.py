@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import allocate, free, pointer
 
 
@@ -106,7 +106,7 @@ def _largest_of_row(task, worker, job):
                     indices[channel] = place if larger else indices[channel]
 
 
-@subroutine
+@task("windows size word magnitude infinity lowest")
 def _largest_task(task, worker, job):
     if job.windows.channels > 1:
         _largest_of_row(task, worker, job)
@@ -114,22 +114,12 @@ def _largest_task(task, worker, job):
         _largest_of_image(task, worker, job)
 
 
-class _LargestJob(NamedTuple):
-    windows: Windows
-    size: int
-    word: int
-    magnitude: int
-    infinity: int
-    lowest: int
-    run = _largest_task
-
-
 @njit
 def largest(pool, threads, images, windows, word, magnitude, infinity, lowest, size):
     """The largest values of windows of numbers as words of `size` bytes: `word` has their type. The other arguments are
     the bits of a magnitude, of infinity, and of -infinity, the value of empty windows."""
     tasks = images * windows.rows if windows.channels > 1 else images
-    launch(pool, threads, tasks, _LargestJob(windows, size, word, magnitude, infinity, lowest))
+    launch(pool, threads, tasks, _largest_task(windows, size, word, magnitude, infinity, lowest))
 
 
 class Spread(NamedTuple):
@@ -144,7 +134,7 @@ class Spread(NamedTuple):
     count: int
 
 
-@subroutine
+@task("spread size zero")
 def _add_to_image(task, worker, job):
     at, size = job.spread, job.size
     values = carray(pointer(at.values + task * at.given * size, job.zero), at.given)
@@ -165,17 +155,10 @@ def _add_to_image(task, worker, job):
     free(sums)
 
 
-class _SpreadJob(NamedTuple):
-    spread: Spread
-    size: int
-    zero: float
-    run = _add_to_image
-
-
 @njit
 def add_at(pool, threads, images, spread, zero, size):
     """`zero` is of the type of the numbers, which have so many bytes."""
-    launch(pool, threads, images, _SpreadJob(spread, size, zero))
+    launch(pool, threads, images, _add_to_image(spread, size, zero))
 
 
 class GradientWindows(NamedTuple):
@@ -206,7 +189,7 @@ def _windows_over(place, padding, reach, stride, count):
     return max(0, (place + padding - reach + stride - 1) // stride), min(count, (place + padding) // stride + 1)
 
 
-@subroutine
+@task("windows size zero")
 def _gather_row(task, worker, job):
     """A row of an image, all channels at once."""
     at, size, count = job.windows, job.size, job.windows.channels
@@ -236,14 +219,7 @@ def _gather_row(task, worker, job):
             out[channel] = sums[channel]
 
 
-class _GatherJob(NamedTuple):
-    windows: GradientWindows
-    size: int
-    zero: float
-    run = _gather_row
-
-
 @njit
 def gather(pool, threads, images, windows, zero, size):
     """`zero` is of the type of the numbers, which have so many bytes."""
-    launch(pool, threads, images * windows.height, _GatherJob(windows, size, zero))
+    launch(pool, threads, images * windows.height, _gather_row(windows, size, zero))

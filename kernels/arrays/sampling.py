@@ -14,7 +14,7 @@ import numpy as np
 from ..runtime import threading
 from ..runtime.dtypes import FLOATS
 from ..runtime.shapes import expect
-from ..runtime.workspace import address_of, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of
 
 MODES, PADDINGS = ("nearest", "bilinear", "bicubic"), ("zeros", "border", "reflection")
 
@@ -38,16 +38,13 @@ def sample(images: np.ndarray, places: np.ndarray, mode: str, padding: str, alig
     pool = threading.pool() if out.size >= _LEAST_SHARED else (0, 1)
     constants = _constants(tuple(sizes), images.dtype, align)
     loops = _loops()
-    memory = take_workspace(pool[1] * loops.SCRATCH)
-    job = loops.Job(
-        address_of(images), address_of(places), address_of(out), address_of(constants), address_of(memory),
-        count, channels, points, dims, MODES.index(mode), PADDINGS.index(padding), _PIECE, images.itemsize,
-        *sizes, images.dtype.type(1),
-    )  # fmt: skip
-    try:
+    with Workspace(pool[1] * loops.SCRATCH) as memory:
+        job = loops.Job(
+            address_of(images), address_of(places), address_of(out), address_of(constants), memory,
+            count, channels, points, dims, MODES.index(mode), PADDINGS.index(padding), _PIECE, images.itemsize,
+            *sizes, images.dtype.type(1),
+        )  # fmt: skip
         loops.run(*pool, job)
-    finally:
-        return_workspace(memory)
     return out
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import pointer
 
 _PIECE = 1 << 13
@@ -20,7 +18,7 @@ def _before(one, other, largest):
     return one < other or (one == one and other != other)
 
 
-@subroutine
+@task("x values places lead length wanted rows largest zero size")
 def _lead_of_rows(task, worker, job):
     for row in range(task * job.rows, min((task + 1) * job.rows, job.lead)):
         x = carray(pointer(job.x + row * job.length * job.size, job.zero), job.length)
@@ -42,26 +40,12 @@ def _lead_of_rows(task, worker, job):
             values[at], places[at] = value, i
 
 
-class _LeadJob(NamedTuple):
-    x: int
-    values: int
-    places: int
-    lead: int
-    length: int
-    wanted: int
-    rows: int
-    largest: bool
-    zero: float
-    size: int
-    run = _lead_of_rows
-
-
 @njit
 def lead(pool, threads, x, values, places, lead, length, wanted, largest, zero, size):
     """Select from rows (lead, length) at an address into results (lead, wanted); `zero` has the type of the numbers,
     and `size` their bytes."""
     rows = max(1, _PIECE // length)
-    job = _LeadJob(x, values, places, lead, length, wanted, rows, largest, zero, size)
+    job = _lead_of_rows(x, values, places, lead, length, wanted, rows, largest, zero, size)
     launch(pool, threads, (lead + rows - 1) // rows, job)
 
 
@@ -69,7 +53,7 @@ _COLUMNS = 1 << 8
 """Numbers side by side that a task takes."""
 
 
-@subroutine
+@task("x values places outer length inner largest zero size units")
 def _run_columns(task, worker, job):
     size, inner, pieces = job.length, job.inner, (job.inner + _COLUMNS - 1) // _COLUMNS
     for unit in range(task * job.units, min((task + 1) * job.units, job.outer * pieces)):
@@ -91,23 +75,9 @@ def _run_columns(task, worker, job):
                     values[at + i], places[at + i] = best, places[before + i]
 
 
-class _RunningJob(NamedTuple):
-    x: int
-    values: int
-    places: int
-    outer: int
-    length: int
-    inner: int
-    largest: bool
-    zero: float
-    size: int
-    units: int
-    run = _run_columns
-
-
 @njit
 def run_extrema(pool, threads, x, values, places, outer, length, inner, largest, zero, size):
     """Of at least one number."""
     units = max(1, _PIECE // (length * min(inner, _COLUMNS)))
-    job = _RunningJob(x, values, places, outer, length, inner, largest, zero, size, units)
+    job = _run_columns(x, values, places, outer, length, inner, largest, zero, size, units)
     launch(pool, threads, (outer * ((inner + _COLUMNS - 1) // _COLUMNS) + units - 1) // units, job)

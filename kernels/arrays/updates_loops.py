@@ -6,14 +6,13 @@ number of tasks up to its last one.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable
 
 import numpy as np
 
 from ..runtime import threading
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import get, pointer
 from ..runtime.workspace import address_of
 from .update_formulas import AdamConstants, SgdConstants, adam, sgd
@@ -58,8 +57,9 @@ def _constants(row, count, width, job):
     return carray(pointer(job.constants + get(row, width - 2) * count * job.size, job.like), count)
 
 
-@subroutine
+@task("table rows constants optional like size")
 def _sgd_task(task, worker, job):
+    """`optional` is None where the last array is, else 0; `like` is a number of the arrays' type, `size` its bytes."""
     row = _row_of(task, job, _SGD)
     begin, count = _bounds(task, row, job, _SGD)
     p, g = _piece(row, 0, begin, count, job), _piece(row, 1, begin, count, job)
@@ -74,19 +74,14 @@ def _sgd_task(task, worker, job):
             p[i], b[i] = _sgd(p[i], g[i], b[i], constants)
 
 
-class _SgdJob(namedtuple("_SgdJob", "table rows constants optional like size")):
-    """`optional` is None where the last array is, else 0; `like` is a number of the arrays' type, `size` its bytes."""
-
-    run = _sgd_task
-
-
 @njit
 def _sgd_of_all(pool, threads, tasks, table, rows, constants, optional, like, size):
-    launch(pool, threads, tasks, _SgdJob(table, rows, constants, optional, like, size))
+    launch(pool, threads, tasks, _sgd_task(table, rows, constants, optional, like, size))
 
 
-@subroutine
+@task("table rows constants optional like size")
 def _adam_task(task, worker, job):
+    """As `_sgd_task`."""
     row = _row_of(task, job, _ADAM)
     begin, count = _bounds(task, row, job, _ADAM)
     p, g = _piece(row, 0, begin, count, job), _piece(row, 1, begin, count, job)
@@ -102,15 +97,9 @@ def _adam_task(task, worker, job):
             p[i], m[i], v[i], largest[i] = _adam(p[i], g[i], m[i], v[i], largest[i], constants)
 
 
-class _AdamJob(namedtuple("_AdamJob", "table rows constants optional like size")):
-    """As `_SgdJob`."""
-
-    run = _adam_task
-
-
 @njit
 def _adam_of_all(pool, threads, tasks, table, rows, constants, optional, like, size):
-    launch(pool, threads, tasks, _AdamJob(table, rows, constants, optional, like, size))
+    launch(pool, threads, tasks, _adam_task(table, rows, constants, optional, like, size))
 
 
 def run(formula: Callable[..., tuple], table: np.ndarray, constants: np.ndarray, without: bool) -> None:

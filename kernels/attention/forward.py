@@ -19,7 +19,7 @@ from ..block.loops import LIMITS_BYTES, PackArguments, found_limits, reset_limit
 from ..block.microkernels import begin, end, multiply_panels
 from ..block.tags import constant
 from ..runtime.jit import intrinsic, ir, njit, subroutine, types
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class, task
 from ..runtime.raw_memory import get, put
 from .lanes import finish_panel, hide_lanes, soften_panel, start_panel
 from .masks import mask_panel
@@ -211,27 +211,14 @@ class _TaskArguments(NamedTuple):
     worker: int
 
 
-class AttendTask(NamedTuple):
-    """Leaf: the blocks of queries of one task. Fields: a microkernel, `lanes.Weights`, the result's element type, and
-    how the mask is read (`masks.NoMask` or a source)."""
-
-    kernel: NamedTuple
-    weights: NamedTuple
-    element: NamedTuple
-    mask: NamedTuple
-    run = _attend_task
-    arguments = _TaskArguments
+AttendTask = leaf_class("AttendTask", "kernel weights element mask", _attend_task, _TaskArguments)
+"""Leaf: the blocks of queries of one task. Fields: a microkernel, `lanes.Weights`, the result's element type, and
+how the mask is read (`masks.NoMask` or a source)."""
 
 
-@subroutine
+@task("leaf numbers")
 def _task(task, worker, job):
     call_at(job.leaf, _TaskArguments(job.numbers, task, worker))
-
-
-class _Launched(NamedTuple):
-    leaf: int
-    numbers: int
-    run = _task
 
 
 @subroutine
@@ -258,7 +245,7 @@ def attend(pool, threads, template, q, k, v, out, statistics, mask, indirect, me
     put(memory, 7, limits)
     reset_limits(limits, OPERANDS * threads)
     call = _numbers(memory)
-    launch(pool, threads, call.tasks, _Launched(call.leaf, memory))
+    launch(pool, threads, call.tasks, _task(call.leaf, memory))
     fine = True
     for operand in range(OPERANDS):
         found = found_limits(limits + operand * limits_bytes, threads)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..block.loops import BlockArguments, PackArguments
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, task
 from .rows import VECTOR_BYTES, fill_row, mask_row, slope_row, weigh_row
 
 LIMITS = 640
@@ -217,7 +217,7 @@ def _add_gradients(of, places, room, limits, row_of_group, block):
     _multiply(sizes, summed, room.slopes_packed, room.k_across + within, to, room.scratch, 0)
 
 
-@subroutine
+@task("of places")
 def _differentiate_task(task, worker, job):
     of, places = job.of, job.places
     shape, q, k, v, g = of.shape, of.q, of.k, of.v, of.g
@@ -247,12 +247,6 @@ def _differentiate_task(task, worker, job):
                 _add_gradients(of, places, room, limits + 512, row_of_group, block)
 
 
-class _Differentiate(NamedTuple):
-    of: Layout
-    places: Places
-    run = _differentiate_task
-
-
 @njit
 def differentiate(pool, threads, tasks, layout, places):
     """Gradients of all heads, added to the zeroed rows dq, dk and dv.
@@ -260,4 +254,4 @@ def differentiate(pool, threads, tasks, layout, places):
     `means` are the sums of out * g, a number for each row. Memory is as for `attend`; the magnitudes are those in k, v,
     q, g and the weights.
     """
-    launch(pool, threads, tasks, _Differentiate(layout, places))
+    launch(pool, threads, tasks, _differentiate_task(layout, places))

@@ -8,6 +8,7 @@ from ..runtime import cpu
 from ..runtime.jit import ir
 from .avx512 import instruction
 from .emit import F16, F32, I8, I16, I32, call, either, splat, vector
+from .tags import tag_class
 
 
 class AsIs(NamedTuple):
@@ -33,62 +34,25 @@ class AsIs(NamedTuple):
         return 2 if tag.instance_class.paired and not tag.instance_class.in_place else 1
 
 
-class ToBf16(AsIs):
-    target, rounding = "bf16", "rne"
+ToBf16 = tag_class("ToBf16", __name__, AsIs, target="bf16", rounding="rne")
+InTwo = tag_class("InTwo", __name__, AsIs, tile_parts=2, vector_parts=2)
+PairsOfBf16 = tag_class("PairsOfBf16", __name__, ToBf16, paired=True, walk=((0, 0),))
+"""For vector units that multiply pairs of bf16; `walk` has the parts of both operands whose products are added."""
 
+PairsInTwo = tag_class("PairsInTwo", __name__, InTwo, paired=True, walk=((1, 0), (0, 0), (0, 1)))
+PositionsOfBf16 = tag_class("PositionsOfBf16", __name__, PairsOfBf16, in_place=True)
+"""Where neighbours along K lie side by side in memory."""
 
-class InTwo(AsIs):
-    tile_parts = vector_parts = 2
+PositionsInTwo = tag_class("PositionsInTwo", __name__, PairsInTwo, in_place=True)
+InThree = tag_class("InThree", __name__, AsIs, tile_parts=3, cut=True, nearest=True)
+CutInThree = tag_class("CutInThree", __name__, InThree, nearest=False)
+ToTf32 = tag_class("ToTf32", __name__, AsIs, target="tf32", rounding="rna", tile_parts=2, cut=True)
+ToTf32Even = tag_class("ToTf32Even", __name__, ToTf32, rounding="rne")
+ToTf32Zero = tag_class("ToTf32Zero", __name__, ToTf32, rounding="rz")
+InTwoTf32 = tag_class("InTwoTf32", __name__, AsIs, target="tf32x3", tile_parts=3, cut=True, nearest=True, apart=True)
+"""Rounded to the sum of two tf32 parts, which three bf16 parts hold exactly."""
 
-
-class PairsOfBf16(ToBf16):
-    """For vector units that multiply pairs of bf16; `walk` has the parts of both operands whose products are added."""
-
-    paired, walk = True, ((0, 0),)
-
-
-class PairsInTwo(InTwo):
-    paired, walk = True, ((1, 0), (0, 0), (0, 1))
-
-
-class PositionsOfBf16(PairsOfBf16):
-    """Where neighbours along K lie side by side in memory."""
-
-    in_place = True
-
-
-class PositionsInTwo(PairsInTwo):
-    in_place = True
-
-
-class InThree(AsIs):
-    tile_parts, cut, nearest = 3, True, True
-
-
-class CutInThree(InThree):
-    nearest = False
-
-
-class ToTf32(AsIs):
-    target, rounding, tile_parts, cut = "tf32", "rna", 2, True
-
-
-class ToTf32Even(ToTf32):
-    rounding = "rne"
-
-
-class ToTf32Zero(ToTf32):
-    rounding = "rz"
-
-
-class InTwoTf32(AsIs):
-    """Rounded to the sum of two tf32 parts, which three bf16 parts hold exactly."""
-
-    target, tile_parts, cut, nearest, apart = "tf32x3", 3, True, True, True
-
-
-class ToFp16(AsIs):
-    target, tile_parts, cut = "fp16", 2, True
+ToFp16 = tag_class("ToFp16", __name__, AsIs, target="fp16", tile_parts=2, cut=True)
 
 
 CONVERSIONS = {

@@ -17,11 +17,10 @@ among threads holds their addresses (`leaf_address`) and is compiled once.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 from ..runtime.emitter import boolean, emitter, float64, int64
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import address_of_run, call_at, launch
+from ..runtime.launch import address_of_run, call_at, launch, leaf_class, task
 from ..runtime.record import Address, Bytes, Count, Record
 from .microkernels import begin, end, multiply_panels, store_block, subtract_panels
 from .packing import pack_panel
@@ -40,6 +39,32 @@ def leaf_address(leaf):
 @subroutine
 def _up(value, multiple):
     return (value + multiple - 1) // multiple * multiple
+
+
+@subroutine
+def chunks(lines, depth, panel_lines, along_k, kc, threads):
+    """How packing is divided, in about four tasks for each thread: so many panels, and so much along K."""
+    panels, tasks = (lines + panel_lines - 1) // panel_lines, 4 * threads
+    panel_chunk = max(1, panels // tasks) if along_k else min(panels, 128)
+    groups, step = (panels + panel_chunk - 1) // panel_chunk, kc if along_k else 32
+    k_chunk = depth * groups // tasks + 1 if groups < tasks or not along_k else depth
+    return panel_chunk, (k_chunk + step - 1) // step * step
+
+
+@subroutine
+def block_sizes(m, n, mc, nc, mr, nr, threads):
+    """Sizes of the blocks of the result: about equal ones, and two or more for each thread where that is possible."""
+    wanted = 2 * threads if threads > 1 else 1
+    rows, columns = (m + mc - 1) // mc, (n + nc - 1) // nc
+    while rows * columns < wanted:
+        height, width = m // rows // mr, n // columns // nr
+        if max(height, width) < 2:
+            break
+        if width >= height:
+            columns += 1
+        else:
+            rows += 1
+    return ((m + rows - 1) // rows + mr - 1) // mr * mr, ((n + columns - 1) // columns + nr - 1) // nr * nr
 
 
 @subroutine
@@ -95,13 +120,8 @@ PackArguments = namedtuple(
 )
 
 
-class PackRange(NamedTuple):
-    """Leaf: pack a part of an operand. Fields: a source tag, and the tag of a panel format."""
-
-    source: NamedTuple
-    panel: NamedTuple
-    run = _pack_range
-    arguments = PackArguments
+PackRange = leaf_class("PackRange", "source panel", _pack_range, PackArguments)
+"""Leaf: pack a part of an operand. Fields: a source tag, and the tag of a panel format."""
 
 
 @subroutine
@@ -160,14 +180,8 @@ BlockArguments = namedtuple(
 )
 
 
-class MultiplyBlock(NamedTuple):
-    """Leaf: compute a block of the result. Fields: a microkernel, the type of its elements, how it is finished."""
-
-    kernel: NamedTuple
-    element: NamedTuple
-    finish: NamedTuple
-    run = _multiply_block
-    arguments = BlockArguments
+MultiplyBlock = leaf_class("MultiplyBlock", "kernel element finish", _multiply_block, BlockArguments)
+"""Leaf: compute a block of the result. Fields: a microkernel, the type of its elements, how it is finished."""
 
 
 @subroutine
@@ -206,7 +220,7 @@ class Packing(Record):
     k_chunk: Count
 
 
-@subroutine
+@task("of at target limits")
 def _pack_task(task, worker, job):
     of = job.of
     along = (of.depth + of.k_chunk - 1) // of.k_chunk
@@ -221,22 +235,14 @@ def _pack_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Pack(NamedTuple):
-    of: Packing
-    at: int
-    target: int
-    limits: int
-    run = _pack_task
-
-
 @njit
-def pack(pool, threads, packing, at, target, limits):
+def pack(pool, threads, packing: Packing, at, target, limits):
     """Pack an operand from address `at` to address `target`. Returns the magnitudes found, as `found_limits` does."""
     reset_limits(limits, threads)
     panels = (packing.lines + packing.panel_lines - 1) // packing.panel_lines
     along = (packing.depth + packing.k_chunk - 1) // packing.k_chunk
     tasks = (panels + packing.panel_chunk - 1) // packing.panel_chunk * along
-    launch(pool, threads, tasks, _Pack(packing, at, target, limits))
+    launch(pool, threads, tasks, _pack_task(packing, at, target, limits))
     return found_limits(limits, threads)
 
 
@@ -265,7 +271,7 @@ class Target(Record):
     addend_column: Bytes
 
 
-@subroutine
+@task("sizes target a b c addend scratch")
 def _block_task(task, worker, job):
     sizes, target = job.sizes, job.target
     across = (sizes.n + sizes.nc - 1) // sizes.nc
@@ -280,22 +286,11 @@ def _block_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Blocks(NamedTuple):
-    sizes: Sizes
-    target: Target
-    a: int
-    b: int
-    c: int
-    addend: int
-    scratch: int
-    run = _block_task
-
-
 @njit
-def multiply(pool, threads, sizes, target, a, b, c, addend, scratch):
+def multiply(pool, threads, sizes: Sizes, target: Target, a, b, c, addend, scratch):
     """Multiply packed operands at addresses a and b into the result at c, in tasks of one block each.
 
     A worker's scratch memory holds the sums of a block.
     """
     tasks = ((sizes.m + sizes.mc - 1) // sizes.mc) * ((sizes.n + sizes.nc - 1) // sizes.nc)
-    launch(pool, threads, tasks, _Blocks(sizes, target, a, b, c, addend, scratch))
+    launch(pool, threads, tasks, _block_task(sizes, target, a, b, c, addend, scratch))

@@ -15,11 +15,7 @@ from ..runtime.emitter import Class, Pointer, Type, boolean, emitter, float64
 from ..runtime.jit import ir
 from . import emit as e
 from .sources import Contiguous, Strided
-from .tags import field_class, instance
-
-
-def _addresses(builder: ir.IRBuilder, values: list[ir.Value]) -> list[ir.Value]:
-    return [builder.inttoptr(value, e.POINTER) for value in values]
+from .tags import field_class, instance, tag_class
 
 
 @emitter
@@ -58,16 +54,11 @@ def subtract_panels(
         tag.emit(builder, depth, a, b, c, accumulate, out, out_stride, a, b, less=True)
 
 
-class Plain(NamedTuple):
-    """The result is the product."""
+Plain = tag_class("Plain", __name__, plain=True, less=False)
+"""The result is the product."""
 
-    plain, less = True, False
-
-
-class Less(NamedTuple):
-    """The product is subtracted from the addend, where the result is stored."""
-
-    plain, less = False, True
+Less = tag_class("Less", __name__, plain=False, less=True)
+"""The product is subtracted from the addend, where the result is stored."""
 
 
 class Affine(NamedTuple):

@@ -12,6 +12,7 @@ from ..runtime.jit import ir
 from . import tiles
 from .avx512 import instruction
 from .emit import BF16, F32, I32, I64, LINE, TILE, broadcast, load, loop, offset, prefetch_to_l2, vector, zero
+from .tags import tag_class
 from .vectors import Avx512Float32, result_places, store_sums
 
 _UNROLLED = 8
@@ -102,7 +103,5 @@ class Avx512Pairs(Avx512Float32):
         return _add_pairs(builder, total, a, b)
 
 
-class Avx512PairsNarrow(Avx512Pairs):
-    """Blocks of one vector of columns, for few of them."""
-
-    nr, b_bytes = 16, 64
+Avx512PairsNarrow = tag_class("Avx512PairsNarrow", __name__, Avx512Pairs, nr=16, b_bytes=64)
+"""Blocks of one vector of columns, for few of them."""

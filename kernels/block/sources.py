@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..runtime.jit import ir
 from . import emit as e
-from .tags import field_class
+from .tags import field_class, tag_class
 
 
 class Float32(NamedTuple):
@@ -38,20 +38,10 @@ class BFloat16(NamedTuple):
     fused = True
 
 
-class UnfusedFloat32(Float32):
-    fused = False
-
-
-class UnfusedFloat64(Float64):
-    fused = False
-
-
-class UnfusedFloat16(Float16):
-    fused = False
-
-
-class UnfusedBFloat16(BFloat16):
-    fused = False
+UnfusedFloat32 = tag_class("UnfusedFloat32", __name__, Float32, fused=False)
+UnfusedFloat64 = tag_class("UnfusedFloat64", __name__, Float64, fused=False)
+UnfusedFloat16 = tag_class("UnfusedFloat16", __name__, Float16, fused=False)
+UnfusedBFloat16 = tag_class("UnfusedBFloat16", __name__, BFloat16, fused=False)
 
 
 ELEMENTS = {"float32": Float32(), "float64": Float64(), "float16": Float16(), "bfloat16": BFloat16()}

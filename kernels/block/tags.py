@@ -13,9 +13,9 @@ from typing import Any
 from ..runtime.jit import intrinsic, types
 
 
-def tag_class(name: str, module: str, **constants: Any) -> Any:
-    """The class of a tag without fields, with these constants."""
-    made: Any = namedtuple(name, (), module=module)
+def tag_class(name: str, module: str, *bases: Any, **constants: Any) -> Any:
+    """The class of a tag with these constants, without fields, or like others but for these."""
+    made: Any = type(name, bases, {"__module__": module}) if bases else namedtuple(name, (), module=module)
     for each, value in constants.items():
         setattr(made, each, value)
     return made

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ..runtime.jit import ir
 from .amx import tile
 from .emit import I8, I64, LINE, POINTER, TILE, loop, offset, prefetch_to_l2
+from .tags import tag_class
 
 _C_ROW = 32 * 4
 
@@ -104,31 +105,21 @@ class Tiles1(NamedTuple):
         tile(builder, "tilerelease")
 
 
-class Tiles3(Tiles1):
-    """bf16x3: two parts, without the product of the small ones."""
+Tiles3 = tag_class("Tiles3", __name__, Tiles1, walk=((1, 0), (0, 0), (0, 1)), a_bytes=128, b_bytes=128)
+"""bf16x3: two parts, without the product of the small ones."""
 
-    walk = ((1, 0), (0, 0), (0, 1))
-    a_bytes = b_bytes = 128
+Tiles4 = tag_class("Tiles4", __name__, Tiles1, walk=((1, 1), (1, 0), (0, 0), (0, 1)), a_bytes=128, b_bytes=128)
+"""tf32 and fp16: a significand of 11 bits is exactly two bf16 parts, and all four products are exact."""
 
+Tiles6 = tag_class(
+    "Tiles6", __name__, Tiles1, walk=((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2)), a_bytes=192, b_bytes=192,
+)  # fmt: skip
+"""bf16x6."""
 
-class Tiles4(Tiles1):
-    """tf32 and fp16: a significand of 11 bits is exactly two bf16 parts, and all four products are exact."""
-
-    walk = ((1, 1), (1, 0), (0, 0), (0, 1))
-    a_bytes = b_bytes = 128
-
-
-class Tiles6(Tiles1):
-    """bf16x6."""
-
-    walk = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))
-    a_bytes = b_bytes = 192
-
-
-class Tiles8(Tiles1):
-    """bf16x9: the products of fp32 values but for that of the last parts, at most 2**-30 of it where sums in fp32 round
-    2**-24 away each time. Products that are fp32 numbers themselves lose nothing: one of their factors has no last
-    part."""
-
-    walk = ((2, 1), (1, 1), (1, 2), (0, 2), (0, 1), (0, 0), (1, 0), (2, 0))
-    a_bytes = b_bytes = 192
+Tiles8 = tag_class(
+    "Tiles8", __name__, Tiles1, walk=((2, 1), (1, 1), (1, 2), (0, 2), (0, 1), (0, 0), (1, 0), (2, 0)), a_bytes=192,
+    b_bytes=192,
+)  # fmt: skip
+"""bf16x9: the products of fp32 values but for that of the last parts, at most 2**-30 of it where sums in fp32 round
+2**-24 away each time. Products that are fp32 numbers themselves lose nothing: one of their factors has no last
+part."""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from ..runtime import cpu
 from ..runtime.emitter import Class, Constant, Fields, Pointer, Type, emitter, int64
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from . import emit as e
 from .microkernels import Rows
 from .sources import ELEMENTS
@@ -274,9 +275,5 @@ def _finish(leaf, job):
 FinishArguments = namedtuple("FinishArguments", "c c_row rows columns alpha beta addend addend_row addend_column relu")
 
 
-class FinishUnpacked(NamedTuple):
-    """Leaf: what is done with a block of the result. Field: one of `KERNELS`."""
-
-    kernel: NamedTuple
-    run = _finish
-    arguments = FinishArguments
+FinishUnpacked = leaf_class("FinishUnpacked", "kernel", _finish, FinishArguments)
+"""Leaf: what is done with a block of the result. Field: one of `KERNELS`."""

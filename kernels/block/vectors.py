@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..runtime.jit import ir
 from . import emit as e
+from .tags import tag_class
 
 
 class Avx512Float32(NamedTuple):
@@ -163,81 +164,43 @@ def store_sums(
                 put(value, at)
 
 
-class Avx512Float32Narrow(Avx512Float32):
-    """Blocks of one vector of columns, for few of them."""
+Avx512Float32Narrow = tag_class("Avx512Float32Narrow", __name__, Avx512Float32, nr=16, b_bytes=64)
+"""Blocks of one vector of columns, for few of them."""
 
-    nr, b_bytes = 16, 64
+Avx512Float64 = tag_class(
+    "Avx512Float64", __name__, Avx512Float32, mr=14, nr=16, lanes=8, element=e.F64, size=8, a_bytes=128,
+    b_bytes=128, turn=16, ahead_a=1, ahead_b=2,
+)  # fmt: skip
+Avx2Float32 = tag_class(
+    "Avx2Float32", __name__, Avx512Float32, mr=6, nr=16, lanes=8, tall=False, a_bytes=32, b_bytes=64, turn=32,
+    ahead_a=1, ahead_b=1, unrolled=4, embedded=0,
+)  # fmt: skip
+Avx2Float64 = tag_class(
+    "Avx2Float64", __name__, Avx512Float32, mr=6, nr=8, lanes=4, tall=False, element=e.F64, size=8, a_bytes=64,
+    b_bytes=64, turn=32, ahead_a=1, ahead_b=2, unrolled=4, embedded=0,
+)  # fmt: skip
+Avx2Float32Low = tag_class("Avx2Float32Low", __name__, Avx2Float32, mr=4, a_bytes=16)
+"""Blocks of four rows; few rows leave less of them empty than of six."""
 
+Avx2Float64Low = tag_class("Avx2Float64Low", __name__, Avx2Float64, mr=4, a_bytes=32)
+Avx512Float32Unfused = tag_class("Avx512Float32Unfused", __name__, Avx512Float32, fused=False)
+"""A product and a sum, each rounded, as any CPU can (`kernels/runtime/invariance.py`)."""
 
-class Avx512Float64(Avx512Float32):
-    mr, nr, lanes = 14, 16, 8
-    element, size = e.F64, 8
-    a_bytes, b_bytes = 128, 128
-    turn, ahead_a, ahead_b = 16, 1, 2
+Avx512Float64Unfused = tag_class("Avx512Float64Unfused", __name__, Avx512Float64, fused=False)
+Avx2Float32Unfused = tag_class("Avx2Float32Unfused", __name__, Avx2Float32, fused=False)
+Avx2Float64Unfused = tag_class("Avx2Float64Unfused", __name__, Avx2Float64, fused=False)
+PortableFloat32 = tag_class(
+    "PortableFloat32", __name__, Avx512Float32, mr=4, nr=8, lanes=4, fused=False, a_bytes=16, b_bytes=32, ahead_a=0,
+    ahead_b=0, embedded=0,
+)  # fmt: skip
+"""For any CPU: vectors of 16 bytes, a product and a sum (a fused one is a call of the C library on some)."""
 
-
-class Avx2Float32(Avx512Float32):
-    mr, nr, lanes, tall = 6, 16, 8, False
-    a_bytes, b_bytes = 32, 64
-    turn, ahead_a, ahead_b = 32, 1, 1
-    unrolled, embedded = 4, 0
-
-
-class Avx2Float64(Avx512Float32):
-    mr, nr, lanes, tall = 6, 8, 4, False
-    element, size = e.F64, 8
-    a_bytes, b_bytes = 64, 64
-    turn, ahead_a, ahead_b = 32, 1, 2
-    unrolled, embedded = 4, 0
-
-
-class Avx2Float32Low(Avx2Float32):
-    """Blocks of four rows; few rows leave less of them empty than of six."""
-
-    mr, a_bytes = 4, 16
-
-
-class Avx2Float64Low(Avx2Float64):
-    mr, a_bytes = 4, 32
-
-
-class Avx512Float32Unfused(Avx512Float32):
-    """A product and a sum, each rounded, as any CPU can (`kernels/runtime/invariance.py`)."""
-
-    fused = False
-
-
-class Avx512Float64Unfused(Avx512Float64):
-    fused = False
-
-
-class Avx2Float32Unfused(Avx2Float32):
-    fused = False
-
-
-class Avx2Float64Unfused(Avx2Float64):
-    fused = False
-
-
-class PortableFloat32(Avx512Float32):
-    """For any CPU: vectors of 16 bytes, a product and a sum (a fused one is a call of the C library on some)."""
-
-    mr, nr, lanes, fused = 4, 8, 4, False
-    a_bytes, b_bytes = 16, 32
-    ahead_a = ahead_b = embedded = 0
-
-
-class PortableFloat64(PortableFloat32):
-    mr, nr, lanes = 4, 4, 2
-    element, size = e.F64, 8
-    a_bytes, b_bytes = 32, 32
-
-
-class OddFloat32(PortableFloat32):
-    """Only for tests: sizes that are not powers of two and divide nothing."""
-
-    mr, nr, lanes = 5, 12, 4
-    a_bytes, b_bytes = 20, 48
+PortableFloat64 = tag_class(
+    "PortableFloat64", __name__, PortableFloat32, mr=4, nr=4, lanes=2, element=e.F64, size=8, a_bytes=32,
+    b_bytes=32,
+)  # fmt: skip
+OddFloat32 = tag_class("OddFloat32", __name__, PortableFloat32, mr=5, nr=12, lanes=4, a_bytes=20, b_bytes=48)
+"""Only for tests: sizes that are not powers of two and divide nothing."""
 
 
 class _InTwo(NamedTuple):
@@ -249,34 +212,19 @@ class _InTwo(NamedTuple):
         cls.of_one.emit(builder, builder.shl(depth, e.I64(1)), *others, less=less)
 
 
-class Avx512InTwo(_InTwo, Avx512Float32):
-    of_one = Avx512Float32
-    a_bytes, b_bytes = 128, 256
-
-
-class Avx512InTwoNarrow(_InTwo, Avx512Float32Narrow):
-    of_one = Avx512Float32Narrow
-    a_bytes, b_bytes = 128, 128
-
-
-class Avx2InTwo(_InTwo, Avx2Float32):
-    of_one = Avx2Float32
-    a_bytes, b_bytes = 64, 128
-
-
-class Avx2InTwoLow(_InTwo, Avx2Float32Low):
-    of_one = Avx2Float32Low
-    a_bytes, b_bytes = 32, 128
-
-
-class PortableInTwo(_InTwo, PortableFloat32):
-    of_one = PortableFloat32
-    a_bytes, b_bytes = 32, 64
-
-
-class OddInTwo(_InTwo, OddFloat32):
-    of_one = OddFloat32
-    a_bytes, b_bytes = 40, 96
+Avx512InTwo = tag_class("Avx512InTwo", __name__, _InTwo, Avx512Float32, of_one=Avx512Float32, a_bytes=128, b_bytes=256)
+Avx512InTwoNarrow = tag_class(
+    "Avx512InTwoNarrow", __name__, _InTwo, Avx512Float32Narrow, of_one=Avx512Float32Narrow, a_bytes=128,
+    b_bytes=128,
+)  # fmt: skip
+Avx2InTwo = tag_class("Avx2InTwo", __name__, _InTwo, Avx2Float32, of_one=Avx2Float32, a_bytes=64, b_bytes=128)
+Avx2InTwoLow = tag_class(
+    "Avx2InTwoLow", __name__, _InTwo, Avx2Float32Low, of_one=Avx2Float32Low, a_bytes=32, b_bytes=128,
+)  # fmt: skip
+PortableInTwo = tag_class(
+    "PortableInTwo", __name__, _InTwo, PortableFloat32, of_one=PortableFloat32, a_bytes=32, b_bytes=64,
+)  # fmt: skip
+OddInTwo = tag_class("OddInTwo", __name__, _InTwo, OddFloat32, of_one=OddFloat32, a_bytes=40, b_bytes=96)
 
 
 class _Integers(NamedTuple):
@@ -291,25 +239,9 @@ class _Integers(NamedTuple):
         return builder.add(before, value)
 
 
-class Avx512Int32(_Integers, Avx512Float32):
-    element = e.I32
-
-
-class Avx512Int64(_Integers, Avx512Float64):
-    element = e.I64
-
-
-class Avx2Int32(_Integers, Avx2Float32):
-    element = e.I32
-
-
-class Avx2Int64(_Integers, Avx2Float64):
-    element = e.I64
-
-
-class PortableInt32(_Integers, PortableFloat32):
-    element = e.I32
-
-
-class PortableInt64(_Integers, PortableFloat64):
-    element = e.I64
+Avx512Int32 = tag_class("Avx512Int32", __name__, _Integers, Avx512Float32, element=e.I32)
+Avx512Int64 = tag_class("Avx512Int64", __name__, _Integers, Avx512Float64, element=e.I64)
+Avx2Int32 = tag_class("Avx2Int32", __name__, _Integers, Avx2Float32, element=e.I32)
+Avx2Int64 = tag_class("Avx2Int64", __name__, _Integers, Avx2Float64, element=e.I64)
+PortableInt32 = tag_class("PortableInt32", __name__, _Integers, PortableFloat32, element=e.I32)
+PortableInt64 = tag_class("PortableInt64", __name__, _Integers, PortableFloat64, element=e.I64)

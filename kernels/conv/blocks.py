@@ -11,13 +11,14 @@ where the channels of a position are neighbours, and transposed elsewhere.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..block import emit as e
 from ..block.microkernels import Rows, convert
 from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, emitter
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from ..runtime.raw_memory import record_at
 from .descriptor import PassPlan, Plan
 from .gather_scatter import write_apart, write_together
@@ -167,10 +168,5 @@ def _convolve(leaf, job):
             _write(leaf, job, panel, job.out + period * one.period_stride, place)
 
 
-class ConvolveVectors(NamedTuple):
-    """Leaf: a part of the result. Fields: a microkernel of `block.vectors`, and the result's element type."""
-
-    kernel: NamedTuple
-    element: NamedTuple
-    run = _convolve
-    arguments = BlockArguments
+ConvolveVectors = leaf_class("ConvolveVectors", "kernel element", _convolve, BlockArguments)
+"""Leaf: a part of the result. Fields: a microkernel of `block.vectors`, and the result's element type."""

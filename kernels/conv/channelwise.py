@@ -14,7 +14,7 @@ from ..block.sources import ELEMENTS
 from ..gemm.compiled import vector_isa, working_dtype
 from ..registry import Refused
 from ..runtime import threading
-from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of, empty
 from .depthwise import Depthwise, DepthwiseWeight, PackWeights, run
 from .depthwise_blocks import AXIS_BYTES
 from .depthwise_lanes import VECTOR_BYTES, window_tag
@@ -337,14 +337,9 @@ def _plan(
 
 def _run(plan: _Plan, where: tuple[int, int], x: np.ndarray, out: np.ndarray, others: tuple[int, int, int]) -> None:
     """Run a plan; `where` are the pool and the threads, `others` the addresses of weights, of a bias and of sums."""
-    memory, (weights, bias, sums) = take_workspace(plan.memory_bytes), others
-    try:
-        run(
-            *where, plan.address, address_of(x), address_of(out), weights, address_of(memory), plan.worker_bytes, bias,
-            sums,
-        )  # fmt: skip
-    finally:
-        return_workspace(memory)
+    weights, bias, sums = others
+    with Workspace(plan.memory_bytes) as memory:
+        run(*where, plan.address, address_of(x), address_of(out), weights, memory, plan.worker_bytes, bias, sums)
 
 
 def _has_rows(x: np.ndarray) -> bool:

@@ -7,13 +7,12 @@ rows of an image, for some vectors of lanes; a task is some pieces.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 from ..block.emit import I64, loop, masked_load, offset, store, transpose
 from ..block.tags import constant, field_class
 from ..runtime.emitter import Type, emitter
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class, task
 from ..runtime.raw_memory import record_at
 from .depthwise_blocks import AXIS_BYTES, UNIT_BYTES, emit_block
 from .depthwise_lanes import Lanes
@@ -75,14 +74,8 @@ def _convolve(leaf, job):
 _Arguments = namedtuple("_Arguments", "plan x out weights bias results first end")
 
 
-class Depthwise(NamedTuple):
-    """Leaf: the results of some pieces. Fields: an element type, a conversion of operands, and a window."""
-
-    element: NamedTuple
-    conversion: NamedTuple
-    window: NamedTuple
-    run = _convolve
-    arguments = _Arguments
+Depthwise = leaf_class("Depthwise", "element conversion window", _convolve, _Arguments)
+"""Leaf: the results of some pieces. Fields: an element type, a conversion of operands, and a window."""
 
 
 @emitter
@@ -137,14 +130,8 @@ def _weigh(leaf, job):
         piece += 1
 
 
-class DepthwiseWeight(NamedTuple):
-    """Leaf: some pieces of the gradient with respect to the weight. Fields as those of `Depthwise`."""
-
-    element: NamedTuple
-    conversion: NamedTuple
-    window: NamedTuple
-    run = _weigh
-    arguments = _Arguments
+DepthwiseWeight = leaf_class("DepthwiseWeight", "element conversion window", _weigh, _Arguments)
+"""Leaf: some pieces of the gradient with respect to the weight. Fields as those of `Depthwise`."""
 
 
 @emitter
@@ -183,16 +170,11 @@ def _pack(leaf, job):
         )  # fmt: skip
 
 
-class PackWeights(NamedTuple):
-    """Leaf: weights (channels, taps) at `x` as vectors of channels at `out`. Fields as those of `Depthwise`."""
-
-    element: NamedTuple
-    conversion: NamedTuple
-    run = _pack
-    arguments = _Arguments
+PackWeights = leaf_class("PackWeights", "element conversion", _pack, _Arguments)
+"""Leaf: weights (channels, taps) at `x` as vectors of channels at `out`. Fields as those of `Depthwise`."""
 
 
-@subroutine
+@task("plan x out weights worker_bytes bias results")
 def _task(task, worker, job):
     plan = job.plan
     each = plan.pieces_each
@@ -205,12 +187,8 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class _Job(namedtuple("_Job", "plan x out weights worker_bytes bias results")):
-    run = _task
-
-
 @njit
-def run(pool, threads, plan, x, out, weights, memory, worker_bytes, bias, results):
+def run(pool, threads, plan: DepthwisePlan, x, out, weights, memory, worker_bytes, bias, results):
     """Run the plan's leaf. All are addresses but `threads` and `worker_bytes`. Weights are packed into `memory` where
     the plan says so; for the gradient with respect to the weight it is that of workers, and `out` is g."""
     if plan.pack != 0:
@@ -219,4 +197,4 @@ def run(pool, threads, plan, x, out, weights, memory, worker_bytes, bias, result
         weights = memory
     each = plan.pieces_each
     tasks = (plan.all_pieces + each - 1) // each
-    launch(pool, threads, tasks, _Job(plan, x, out, weights, worker_bytes, bias, results))
+    launch(pool, threads, tasks, _task(plan, x, out, weights, worker_bytes, bias, results))

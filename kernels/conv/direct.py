@@ -17,7 +17,7 @@ from ..block.sources import ELEMENTS, Across, AlongK
 from ..block.tuning import tuning
 from ..registry import Refused
 from ..runtime import threading
-from ..runtime.workspace import address_of, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of
 from . import epilogue, geometry, pointwise, strips, tiles, weights
 from .descriptor import PassPlan, Plan, plan_with, table_of
 from .geometry import GROUP, Geometry
@@ -249,14 +249,11 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     rows = None if bias is None else _bias_rows(bias, setting.groups)
     if plan.clears:
         out[...] = 0
-    memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)
-    try:
-        base, bias_at = address_of(memory), plan.no_bias_at if rows is None else address_of(rows)
+    with Workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes) as base:
+        bias_at = plan.no_bias_at if rows is None else address_of(rows)
         found = strips.convolve(
             pool, threads, plan.of, address_of(x), form.address, bias_at, address_of(out), base,
             plan.worker_bytes, base + threads * plan.worker_bytes + plan.whole_bytes,
         )  # fmt: skip
-    finally:
-        return_workspace(memory)
     ranges.refuse_uncertain(ranges.certain_from(plan.precision, plan.depth, found, form.found), out)
     return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 from ..block import emit as e
 from ..block.avx512 import instruction
@@ -12,6 +11,7 @@ from ..block.packing import to_bf16
 from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, emitter
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from ..runtime.raw_memory import record_at
 from .descriptor import PassPlan, Plan
 from .gather_scatter import write_all, write_apart, write_together
@@ -101,10 +101,5 @@ FinishArguments = namedtuple("FinishArguments", "plan one sums out group columns
 """The block of sums at `sums`, of the positions from `group` on; `out` is where its first channel begins."""
 
 
-class FinishBlock(NamedTuple):
-    """Leaf: store a block. Fields: `AlongK` where channels are neighbours in the result, and its element type."""
-
-    order: NamedTuple
-    element: NamedTuple
-    run = _finish
-    arguments = FinishArguments
+FinishBlock = leaf_class("FinishBlock", "order element", _finish, FinishArguments)
+"""Leaf: store a block. Fields: `AlongK` where channels are neighbours in the result, and its element type."""

@@ -18,7 +18,7 @@ from ..block.tuning import memoise, tuning
 from ..gemm.compiled import pairs_multiply, vector_isa, working_dtype
 from ..registry import Refused
 from ..runtime import threading
-from ..runtime.workspace import address_of, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of
 from . import blocks, geometry, in_place, pack_planes, pointwise_vector, strips, weights
 from .descriptor import PassPlan, Plan, Plane, plan_with, table_of
 from .geometry import GROUP, Geometry, Pass
@@ -349,15 +349,11 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     added = np.zeros(plan.out_shape[1] + plan.unit.kernel.nr, working_dtype(x.dtype))  # whole vectors of it are read
     if bias is not None:
         added[: plan.out_shape[1]] = bias
-    memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)
-    try:
-        base = address_of(memory)
+    with Workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes) as base:
         found = strips.convolve(
             pool, threads, plan.of, address_of(x), form.address, address_of(added), address_of(out), base,
             plan.worker_bytes, base + threads * plan.worker_bytes + plan.whole_bytes,
         )  # fmt: skip
-    finally:
-        return_workspace(memory)
         if lent:
             form.give_back()
     if plan.unit.has_limits:

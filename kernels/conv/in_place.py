@@ -30,6 +30,7 @@ from ..gemm.compiled import pairs_multiply, vector_isa
 from ..registry import Refused
 from ..runtime.emitter import Pointer, emitter
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from ..runtime.raw_memory import record_at
 from ..runtime.workspace import address_of
 from .descriptor import PassPlan, Plan
@@ -241,11 +242,8 @@ def _look(leaf, job):
         _find_magnitudes(job.at + 2 * first, last - first, job.limits)
 
 
-class FindMagnitudes(NamedTuple):
-    """Leaf: find the magnitudes of groups of 32 values of images that are not laid out."""
-
-    run = _look
-    arguments = LineArguments
+FindMagnitudes = leaf_class("FindMagnitudes", "", _look, LineArguments)
+"""Leaf: find the magnitudes of groups of 32 values of images that are not laid out."""
 
 
 def takes(setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> bool:

@@ -8,17 +8,18 @@ apart, between zeros. Where channels are neighbours in memory squares of 16 posi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..block import emit as e
 from ..block.conversions import convert_lanes
 from ..block.packing import factors_in_two, interleaved_parts, joined_limits, parts_of, updated_limits, widened_range
-from ..block.tags import constant, instance
+from ..block.tags import constant, instance, tag_class
 from ..runtime import cpu
 from ..runtime.emitter import Type, emitter
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from ..runtime.raw_memory import behind, record_at
 from .descriptor import Plan, Plane, read_field, table_of
 from .gather_scatter import pointer, widen
@@ -46,23 +47,13 @@ def plane_rows(where: Geometry, strides: tuple[int, ...]) -> np.ndarray:
     return table_of(Plane, found)
 
 
-class _InRows(NamedTuple):
-    """How the values of a row of positions lie in memory: side by side, `values` apart (0: by any step); or `squares`,
-    where channels are neighbours."""
+_InRows = tag_class("_InRows", __name__, values=1, squares=False)
+"""How the values of a row of positions lie in memory: side by side, `values` apart (0: by any step); or `squares`,
+where channels are neighbours."""
 
-    values, squares = 1, False
-
-
-class _EveryOther(NamedTuple):
-    values, squares = 2, False
-
-
-class _Anywhere(NamedTuple):
-    values, squares = 0, False
-
-
-class _Squares(NamedTuple):
-    values, squares = 0, True
+_EveryOther = tag_class("_EveryOther", __name__, values=2, squares=False)
+_Anywhere = tag_class("_Anywhere", __name__, values=0, squares=False)
+_Squares = tag_class("_Squares", __name__, values=0, squares=True)
 
 
 def pace_of(step: int, item: int, squares: bool) -> type:
@@ -353,11 +344,5 @@ def _pack_planes(leaf, job):
                     d, h = d + 1, 0
 
 
-class PackPlanes(NamedTuple):
-    """Leaf: lay out groups of positions. Fields: tags of an element and of a conversion, and one that `pace_of` has."""
-
-    element: NamedTuple
-    conversion: NamedTuple
-    pace: NamedTuple
-    run = _pack_planes
-    arguments = LineArguments
+PackPlanes = leaf_class("PackPlanes", "element conversion pace", _pack_planes, LineArguments)
+"""Leaf: lay out groups of positions. Fields: tags of an element and of a conversion, and one that `pace_of` has."""

@@ -15,6 +15,7 @@ from ..block.packing import joined_limits, parts_of, widened_range
 from ..block.tags import constant, field_class
 from ..runtime.emitter import Class, Pointer, Type, emitter
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from ..runtime.raw_memory import record_at
 from .descriptor import Plan
 from .gather_scatter import read_positions, widen
@@ -204,10 +205,5 @@ LineArguments = namedtuple("LineArguments", "plan at target limits region first 
 """Groups `first` to `last` into the region at `target`, which begins with group `region`."""
 
 
-class PackLines(NamedTuple):
-    """Leaf: pack groups of positions. Fields: tags of a source and of a conversion."""
-
-    source: NamedTuple
-    conversion: NamedTuple
-    run = _pack_lines
-    arguments = LineArguments
+PackLines = leaf_class("PackLines", "source conversion", _pack_lines, LineArguments)
+"""Leaf: pack groups of positions. Fields: tags of a source and of a conversion."""

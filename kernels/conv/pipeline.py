@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..block import emit as e
 from ..block.packing import joined_limits, parts_of, to_bf16, widened_range
-from ..block.tags import field_class
+from ..block.tags import field_class, tag_class
 from ..runtime.jit import ir
 from .descriptor import NhwcPlan, read_field
 from .pack_tiles import no_range_of_halves, range_of_halves
@@ -30,17 +30,11 @@ _AHEAD = 4096
 TOGETHER = 4
 """Lines that are read or written one after the other, without a branch."""
 
+InOrder = tag_class("InOrder", __name__, picked=False)
+"""An order of reading: the rows of the positions follow one another."""
 
-class InOrder(NamedTuple):
-    """An order of reading: the rows of the positions follow one another."""
-
-    picked = False
-
-
-class Picked(NamedTuple):
-    """A table says where the row of each position begins."""
-
-    picked = True
+Picked = tag_class("Picked", __name__, picked=True)
+"""A table says where the row of each position begins."""
 
 
 def packs(leaf: Any) -> bool:

@@ -16,7 +16,7 @@ from ..block.sources import ELEMENTS
 from ..block.tuning import tuning
 from ..registry import Refused
 from ..runtime import threading
-from ..runtime.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of, aligned_bytes, empty
 from . import pipeline, pointwise_nhwc, weights
 from . import pointwise_nchw as rows
 from .descriptor import NchwPlan, NhwcPlan
@@ -156,15 +156,11 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
 
     form = form_of(w, key, pack)
     blocks = None if bias is None else _bias_blocks(bias)
-    memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES))
-    try:
-        base = address_of(memory)
+    with Workspace(threads * (plan.worker_bytes + LIMITS_BYTES)) as base:
         found = rows.multiply(
             pool, threads, plan.tasks, plan.address, address_of(x), address_of(out), form.first,
             0 if blocks is None else address_of(blocks), base, plan.worker_bytes, base + threads * plan.worker_bytes,
         )  # fmt: skip
-    finally:
-        return_workspace(memory)
     ranges.refuse_uncertain(ranges.certain_from(plan.precision, plan.channels, found, form.found), out)
     return out
 
@@ -283,14 +279,10 @@ def convolve_lines(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: 
         return weights.tile_form(array, gradient, 1, plan.precision, plan.rounding, ((0,),))
 
     form = form_of(w, ("lines", gradient, plan.precision, plan.rounding), pack)
-    memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES))
-    try:
-        base = address_of(memory)
+    with Workspace(threads * (plan.worker_bytes + LIMITS_BYTES)) as base:
         found = pointwise_nhwc.multiply(
             pool, threads, plan.tasks, plan.address, address_of(x), address_of(out), form.first,
             0 if bias is None else address_of(bias), base, base + threads * plan.worker_bytes,
         )  # fmt: skip
-    finally:
-        return_workspace(memory)
     ranges.refuse_uncertain(ranges.certain_from(plan.precision, plan.channels, found, form.found), out)
     return out

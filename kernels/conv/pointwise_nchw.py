@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 from ..block import emit as e
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
@@ -21,7 +20,7 @@ from ..block.packing import interleaved_parts, joined_limits, to_bf16, updated_l
 from ..block.tags import constant, field_class
 from ..runtime.emitter import Class, Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class, task
 from ..runtime.raw_memory import record_at
 from .descriptor import NchwPlan
 from .gather_scatter import pointer, read_positions, widen
@@ -210,17 +209,11 @@ def _multiply_rows(leaf, job):
 _Arguments = namedtuple("_Arguments", "plan x out a bias memory sums limits first count")
 
 
-class MultiplyRows(NamedTuple):
-    """Leaf: one strip. Fields: a class of `block.tiles`, an element type, and a conversion of operands."""
-
-    kernel: NamedTuple
-    element: Any
-    conversion: NamedTuple
-    run = _multiply_rows
-    arguments = _Arguments
+MultiplyRows = leaf_class("MultiplyRows", "kernel element conversion", _multiply_rows, _Arguments)
+"""Leaf: one strip. Fields: a class of `block.tiles`, an element type, and a conversion of operands."""
 
 
-@subroutine
+@task("plan x out a bias memory worker_bytes limits")
 def _strip_task(task, worker, job):
     plan = job.plan
     strip = 32 * plan.strip
@@ -240,14 +233,10 @@ def _strip_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Strips(namedtuple("_Strips", "plan x out a bias memory worker_bytes limits")):
-    run = _strip_task
-
-
 @njit
-def multiply(pool, threads, tasks, plan, x, out, a, bias, memory, worker_bytes, limits):
+def multiply(pool, threads, tasks, plan: NchwPlan, x, out, a, bias, memory, worker_bytes, limits):
     """Multiply, in so many tasks. All are addresses but `threads`, `tasks` and worker_bytes; `a` that of the packed
     weights, `bias` that of blocks of 32 x 32 for each panel, or 0. Returns the magnitudes found in x."""
     reset_limits(limits, threads)
-    launch(pool, threads, tasks, _Strips(plan, x, out, a, bias, memory, worker_bytes, limits))
+    launch(pool, threads, tasks, _strip_task(plan, x, out, a, bias, memory, worker_bytes, limits))
     return found_limits(limits, threads)

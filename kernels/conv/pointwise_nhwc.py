@@ -9,7 +9,6 @@ of a stride, are packed, 32 positions at a time.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
 
 from ..block.amx import tile
 from ..block.emit import I64, LINE, loop, offset
@@ -18,7 +17,7 @@ from ..block.microkernels import begin, end
 from ..block.tags import constant, field_class
 from ..runtime.emitter import Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class, task
 from ..runtime.raw_memory import record_at
 from .descriptor import NhwcPlan, read_field
 from .gather_scatter import pointer
@@ -165,20 +164,12 @@ def _multiply_flat(leaf, job):
 _Arguments = namedtuple("_Arguments", "plan x out b bias memory limits first last first_panel last_panel")
 
 
-class MultiplyFlat(NamedTuple):
-    """Leaf: some positions with some panels. Fields: a class of `block.tiles`, an element type, a conversion of
-    operands, and the order of reading."""
-
-    kernel: NamedTuple
-    element: Any
-    conversion: NamedTuple
-    order: NamedTuple
-    packs = packs
-    run = _multiply_flat
-    arguments = _Arguments
+MultiplyFlat = leaf_class("MultiplyFlat", "kernel element conversion order", _multiply_flat, _Arguments, packs=packs)
+"""Leaf: some positions with some panels. Fields: a class of `block.tiles`, an element type, a conversion of operands,
+and the order of reading."""
 
 
-@subroutine
+@task("plan x out b bias memory limits")
 def _strip_task(task, worker, job):
     plan = job.plan
     strips = plan.strips
@@ -194,14 +185,10 @@ def _strip_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Strips(namedtuple("_Strips", "plan x out b bias memory limits")):
-    run = _strip_task
-
-
 @njit
-def multiply(pool, threads, tasks, plan, x, out, b, bias, memory, limits):
+def multiply(pool, threads, tasks, plan: NhwcPlan, x, out, b, bias, memory, limits):
     """Multiply, in so many tasks. All are addresses but `threads` and `tasks`; `b` that of the packed weights, `bias`
     that of a row of whole panels, or 0. Returns the magnitudes found in x."""
     reset_limits(limits, threads)
-    launch(pool, threads, tasks, _Strips(plan, x, out, b, bias, memory, limits))
+    launch(pool, threads, tasks, _strip_task(plan, x, out, b, bias, memory, limits))
     return found_limits(limits, threads)

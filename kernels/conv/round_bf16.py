@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..block.emit import F32, I64, load, loop, offset, store, vector
@@ -11,8 +9,8 @@ from ..block.microkernels import convert
 from ..block.sources import BFloat16
 from ..runtime import threading
 from ..runtime.emitter import Pointer, emitter
-from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.jit import ir, njit
+from ..runtime.launch import launch, task
 from ..runtime.workspace import address_of, empty
 
 _LANES, _CHUNK = 16, 1024
@@ -30,22 +28,15 @@ def _narrow(builder, source: Pointer, target: Pointer, count) -> None:
     loop(builder, count, [], one)
 
 
-@subroutine
+@task("source target count")
 def _chunk(task, worker, job):
     first = task * _CHUNK
     _narrow(job.source + 64 * first, job.target + 32 * first, min(_CHUNK, job.count - first))
 
 
-class _Chunks(NamedTuple):
-    source: int
-    target: int
-    count: int
-    run = _chunk
-
-
 @njit
 def _round(pool, threads, source, target, count):
-    launch(pool, threads, (count + _CHUNK - 1) // _CHUNK, _Chunks(source, target, count))
+    launch(pool, threads, (count + _CHUNK - 1) // _CHUNK, _chunk(source, target, count))
 
 
 def rounded_sums(sums: np.ndarray, dtype: np.dtype) -> np.ndarray:

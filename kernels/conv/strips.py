@@ -8,14 +8,13 @@ is summed by one thread in one order: the bits do not depend on how many there a
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
 
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, task
 from ..runtime.raw_memory import behind, record_at
 from .descriptor import PassPlan, Plan
 from .memory import read64
@@ -46,7 +45,7 @@ class Addresses(NamedTuple):
     limits: int
 
 
-@subroutine
+@task("on")
 def _strip_task(task, worker, job):
     on = job.on
     plan, passes = on.plan, on.plan.passes
@@ -88,12 +87,7 @@ def _call_block(on, one, index, group, a, worker, first, last, panel):
     )  # fmt: skip
 
 
-class _Strips(NamedTuple):
-    on: Addresses
-    run = _strip_task
-
-
-@subroutine
+@task("plan x target limits")
 def _pack_task(task, worker, job):
     plan, chunk = job.plan, job.plan.pack_chunk
     region, all_groups = -plan.front_groups, plan.region_groups
@@ -112,10 +106,6 @@ def _pack_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Packing(namedtuple("_Packing", "plan x target limits")):
-    run = _pack_task
-
-
 @subroutine
 def pack_whole(pool, threads, plan, x, target, limits):
     """Pack all positions of an array."""
@@ -123,10 +113,10 @@ def pack_whole(pool, threads, plan, x, target, limits):
     chunks = (plan.region_groups + chunk - 1) // chunk
     parts = (plan.blocks * plan.planes + some - 1) // some
     tasks = plan.channel_groups * chunks * parts
-    launch(pool, threads, tasks, _Packing(plan, x, target, limits))
+    launch(pool, threads, tasks, _pack_task(plan, x, target, limits))
 
 
-@subroutine
+@task("on one index region")
 def _block_task(task, worker, job):
     on, one = job.on, job.one
     plan, blocks = on.plan, job.one.blocks
@@ -139,23 +129,15 @@ def _block_task(task, worker, job):
     _call_block(on, one, job.index, group, a, worker, first, min(first + block_chunk, blocks), panel * panel_chunk)
 
 
-class _Blocks(NamedTuple):
-    on: Addresses
-    one: int
-    index: int
-    region: int
-    run = _block_task
-
-
 @njit
-def convolve(pool, threads, plan, x, form, bias, out, memory, worker_bytes, limits):
+def convolve(pool, threads, plan: Plan, x, form, bias, out, memory, worker_bytes, limits):
     """Convolve. All are addresses but `threads` and worker_bytes; the memory has so many bytes for each thread, and
     behind these the packed activations where they are packed as a whole. Returns the magnitudes found in x."""
     reset_limits(limits, threads)
     on = Addresses(plan, x, form, bias, out, memory, worker_bytes, limits)
     groups = plan.channel_groups
     if plan.strips > 0:
-        launch(pool, threads, groups * plan.strips, _Strips(on))
+        launch(pool, threads, groups * plan.strips, _strip_task(on))
         return found_limits(limits, threads)
     region = threads * worker_bytes
     pack_whole(pool, threads, plan, x, memory + region, limits)
@@ -164,5 +146,5 @@ def convolve(pool, threads, plan, x, form, bias, out, memory, worker_bytes, limi
         block_chunk, panel_chunk = one.block_chunk, one.panel_chunk
         down = (one.blocks + block_chunk - 1) // block_chunk
         across = (plan.panels + panel_chunk - 1) // panel_chunk
-        launch(pool, threads, groups * down * across, _Blocks(on, one, index, region))
+        launch(pool, threads, groups * down * across, _block_task(on, one, index, region))
     return found_limits(limits, threads)

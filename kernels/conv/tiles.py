@@ -10,7 +10,7 @@ for all of its taps.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..block.amx import tile
 from ..block.emit import I64, LINE, TILE, load, loop, offset, prefetch_to_l2
@@ -18,7 +18,7 @@ from ..block.microkernels import begin, end
 from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, boolean, emitter
 from ..runtime.jit import ir, subroutine
-from ..runtime.launch import call_at
+from ..runtime.launch import call_at, leaf_class
 from ..runtime.raw_memory import record_at
 from .descriptor import PassPlan, Plan
 from .epilogue import FinishArguments
@@ -144,9 +144,5 @@ BlockArguments = namedtuple("BlockArguments", "plan one a b bias out scratch fir
 `bias` and `out` those of the first channel of the group."""
 
 
-class ConvolveBlock(NamedTuple):
-    """Leaf: a part of the result. Field: a class of `block.tiles`."""
-
-    kernel: NamedTuple
-    run = _convolve_block
-    arguments = BlockArguments
+ConvolveBlock = leaf_class("ConvolveBlock", "kernel", _convolve_block, BlockArguments)
+"""Leaf: a part of the result. Field: a class of `block.tiles`."""

@@ -16,7 +16,7 @@ from ..block.plans import kernel_of_parts
 from ..gemm.product import product
 from ..registry import Refused
 from ..runtime import threading
-from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of, empty
 from . import geometry, weight_tiles
 from .descriptor import Plan, WeightPlan, plan_with
 from .geometry import GROUP
@@ -192,12 +192,8 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     arrays = (address_of(x), address_of(g), address_of(out))
     space = sum(plan.spaces[:-1])
     limits_bytes = 2 * threads * LIMITS_BYTES
-    if plan.partitioned:
-        memory = take_workspace(threads * space + plan.spaces[-1] + limits_bytes)
-    else:
-        memory = take_workspace(space + threads * plan.spaces[-1] + limits_bytes)
-    try:
-        base = address_of(memory)
+    workers = (threads, 1) if plan.partitioned else (1, threads)
+    with Workspace(workers[0] * space + workers[1] * plan.spaces[-1] + limits_bytes) as base:
         if plan.partitioned:
             sums = base + threads * space
             found = weight_tiles.weight_gradient_in_partitions(
@@ -208,8 +204,6 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
             scratch = base + space
             limits = scratch + threads * plan.spaces[-1]
             found = weight_tiles.weight_gradient(pool, threads, *plan.of, *arrays, *starts, scratch, limits)
-    finally:
-        return_workspace(memory)
     if found[0] >> 32 >= _INFINITY:
         raise Refused("x is not finite, and positions of padding would multiply that by zero")
     ranges.refuse_uncertain(ranges.certain_from(plan.precision, plan.depth, *found), out)

@@ -15,7 +15,7 @@ from ..gemm.compiled import vector_isa, working_dtype
 from ..registry import Refused
 from ..runtime import threading
 from ..runtime.record import Address, Bytes, Count
-from ..runtime.workspace import address_of, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of
 from . import geometry, implicit, pointwise_vector, weight_rows
 from .descriptor import plan_with
 from .fast import CHUNK_BYTES
@@ -162,22 +162,18 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     last = is_weight_last(x)
     out = np.empty((groups, shape[0], *((*shape[2:], shape[1]) if last else shape[1:])), working_dtype(x.dtype))
     plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype, last, threads)
-    memory = take_workspace(2 * threads * LIMITS_BYTES + plan.sums_bytes + 64 + plan.packed_bytes)
-    at, certain = address_of(memory), 0.0
-    packed = at + -(-(2 * threads * LIMITS_BYTES + plan.sums_bytes) // 64) * 64
-    try:
+    certain, before = 0.0, -(-(2 * threads * LIMITS_BYTES + plan.sums_bytes) // 64) * 64
+    with Workspace(before + plan.packed_bytes) as at:
         for group in range(groups):
             at_x = address_of(x) + group * shape[1] * x.strides[1]
             at_g = address_of(g) + group * shape[0] * g.strides[1]
             *found, infinite = weight_rows.weight_gradient(
-                pool, threads, plan.of, at_x, at_g, address_of(out[group]), out.itemsize, at, packed
+                pool, threads, plan.of, at_x, at_g, address_of(out[group]), out.itemsize, at, at + before
             )
             if plan.has_limits:
                 certain = max(certain, ranges.certain_from(plan.precision, plan.depth, *found))
             if infinite:
                 raise Refused("the result is not finite, and positions of padding would multiply that by zero")
-    finally:
-        return_workspace(memory)
     ranges.refuse_uncertain(certain, out)
     found = rounded_sums(out.reshape(-1, *out.shape[2:]), x.dtype)
     return np.moveaxis(found, -1, 1) if last else found

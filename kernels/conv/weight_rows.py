@@ -16,7 +16,7 @@ from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, emitter, int64
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class, task
 from ..runtime.raw_memory import put, record_at
 from ..runtime.record import Address, Bytes, Count, Record
 from .descriptor import Plan
@@ -99,13 +99,8 @@ def _multiply_rows(leaf, job):
         )  # fmt: skip
 
 
-class MultiplyRows(NamedTuple):
-    """Leaf: some blocks, at some rows of images. Fields: a microkernel of `block.vectors`, and a conversion."""
-
-    kernel: NamedTuple
-    conversion: NamedTuple
-    run = _multiply_rows
-    arguments = _RowsArguments
+MultiplyRows = leaf_class("MultiplyRows", "kernel conversion", _multiply_rows, _RowsArguments)
+"""Leaf: some blocks, at some rows of images. Fields: a microkernel of `block.vectors`, and a conversion."""
 
 
 @emitter
@@ -165,12 +160,8 @@ def _order_rows(leaf, job):
         put(job.flag, 0, 1)
 
 
-class OrderRows(NamedTuple):
-    """Leaf: some of the sums in the order of the weight. Field: the microkernel."""
-
-    kernel: NamedTuple
-    run = _order_rows
-    arguments = _OrderArguments
+OrderRows = leaf_class("OrderRows", "kernel", _order_rows, _OrderArguments)
+"""Leaf: some of the sums in the order of the weight. Field: the microkernel."""
 
 
 class WeightGradient(Record):
@@ -227,7 +218,7 @@ class WeightGradient(Record):
     row_bytes: Bytes
 
 
-@subroutine
+@task("of g b limits scratch")
 def _pack_task(task, worker, job):
     """A panel of some positions of the gradient."""
     of = job.of
@@ -245,16 +236,7 @@ def _pack_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Pack(NamedTuple):
-    of: WeightGradient
-    g: int
-    b: int
-    limits: int
-    scratch: int
-    run = _pack_task
-
-
-@subroutine
+@task("of places b sums more")
 def _multiply_task(task, worker, job):
     """Some blocks of a panel, at a share of the rows of images."""
     of = job.of
@@ -274,20 +256,11 @@ def _multiply_task(task, worker, job):
         )  # fmt: skip
 
 
-class _Multiply(NamedTuple):
-    of: WeightGradient
-    places: int
-    b: int
-    sums: int
-    more: int
-    run = _multiply_task
-
-
 _ORDERED = 256
 """Rows that a task brings in order."""
 
 
-@subroutine
+@task("of sums out size flag")
 def _order_task(task, worker, job):
     of = job.of
     panel, tap, first = task % of.panels, task // of.panels % of.taps, task // of.panels // of.taps * _ORDERED
@@ -304,17 +277,8 @@ def _order_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Order(NamedTuple):
-    of: WeightGradient
-    sums: int
-    out: int
-    size: int
-    flag: int
-    run = _order_task
-
-
 @njit
-def weight_gradient(pool, threads, of, x, g, out, size, memory, packed):
+def weight_gradient(pool, threads, of: WeightGradient, x, g, out, size, memory, packed):
     """The gradient of a group, at `out` as [output][channel][tap] or [output][tap][channel], of values of `size` bytes.
     All but `of`, threads and the size are addresses: `memory` has LIMITS_BYTES for twice so many threads, 64 bytes,
     SCRATCH_BYTES for each thread, the addresses of all rows and the sums; `packed` the gradient, and behind it the
@@ -335,10 +299,10 @@ def weight_gradient(pool, threads, of, x, g, out, size, memory, packed):
     for batch in range(of.batches):
         pack_whole(pool, threads, record_at(Plan, of.planes), x + batch * of.x_batch, planes, x_limits)
         of_g = g + batch * of.batch * of.image_stride
-        launch(pool, threads, of.batch * pieces * of.panels, _Pack(of, of_g, b, limits, scratch))
-        launch(pool, threads, of.panels * of.splits * parts, _Multiply(of, places, b, sums, batch))
+        launch(pool, threads, of.batch * pieces * of.panels, _pack_task(of, of_g, b, limits, scratch))
+        launch(pool, threads, of.panels * of.splits * parts, _multiply_task(of, places, b, sums, batch))
     tasks = (of.rows + _ORDERED - 1) // _ORDERED * of.taps * of.panels
-    launch(pool, threads, tasks, _Order(of, sums, out, size, flag))
+    launch(pool, threads, tasks, _order_task(of, sums, out, size, flag))
     return found_limits(limits, threads), found_limits(x_limits, threads), read64(flag)
 
 

@@ -8,7 +8,6 @@ along these rows; x is paired twice, from even and from odd lines on, so that ev
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 from ..block.amx import tile
 from ..block.emit import F32, I16, I32, I64, LINE, TILE, load, loop, offset, store, transpose, vector
@@ -17,9 +16,9 @@ from ..block.microkernels import begin, end
 from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, boolean, emitter
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class, task
 from ..runtime.raw_memory import record_at
-from .descriptor import WeightPlan
+from .descriptor import Plan, WeightPlan
 from .gather_scatter import pointer
 from .memory import read64, write32
 from .pack_tiles import LineArguments
@@ -141,26 +140,18 @@ def _store_panel(plan, sums, out, columns, panel, first_tap, last_tap):
 _MultiplyArguments = namedtuple("_MultiplyArguments", "plan a b out columns scratch first last first_tap last_tap")
 
 
-class MultiplyPairs(NamedTuple):
-    """Leaf: a part of the result. Field: a class of `block.tiles`."""
-
-    kernel: NamedTuple
-    run = _multiply
-    arguments = _MultiplyArguments
+MultiplyPairs = leaf_class("MultiplyPairs", "kernel", _multiply, _MultiplyArguments)
+"""Leaf: a part of the result. Field: a class of `block.tiles`."""
 
 
-@subroutine
+@task("lines target part_bytes pairs parities odd")
 def _pair_task(task, worker, job):
     """One part of one plane of lines of x, from even or from odd lines on."""
     array, odd = task // job.parities, task % job.parities + job.odd
     _pair_lines(job.lines + array * job.part_bytes + 64 * odd, job.pairs, job.target + task * job.part_bytes)
 
 
-class _Pairs(namedtuple("_Pairs", "lines target part_bytes pairs parities odd")):
-    run = _pair_task
-
-
-@subroutine
+@task("lines target part_bytes panel_bytes parts steps")
 def _transpose_task(task, worker, job):
     """Some steps of one part of one block of lines of g."""
     chunks = (job.steps + 7) // 8
@@ -171,11 +162,7 @@ def _transpose_task(task, worker, job):
         _transpose_lines(job.lines + array * job.part_bytes + 2048 * step, to)
 
 
-class _Transposes(namedtuple("_Transposes", "lines target part_bytes panel_bytes parts steps")):
-    run = _transpose_task
-
-
-@subroutine
+@task("plan a b out scratch")
 def _product_task(task, worker, job):
     plan = job.plan
     panels, panel_chunk = plan.panels, plan.panel_chunk
@@ -198,12 +185,10 @@ def _product_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Products(namedtuple("_Products", "plan a b out scratch")):
-    run = _product_task
-
-
 @njit
-def weight_gradient(pool, threads, plan, x_plan, g_plan, x, g, out, x_lines, g_lines, a, b, scratch, limits):
+def weight_gradient(
+    pool, threads, plan: WeightPlan, x_plan: Plan, g_plan: Plan, x, g, out, x_lines, g_lines, a, b, scratch, limits
+):
     """The gradient, float32 (groups, outputs, channels, taps) at `out`. All are addresses but `threads`; the last six
     of memory for the lines, for both operands of the product, for sums, and for limits of each thread, twice.
 
@@ -217,10 +202,10 @@ def weight_gradient(pool, threads, plan, x_plan, g_plan, x, g, out, x_lines, g_l
     arrays = groups * x_plan.blocks * x_plan.planes * parts
     part_bytes = x_plan.part_bytes
     parities, odd = plan.parities, plan.odd
-    pairs = _Pairs(x_lines, b, part_bytes, (part_bytes // 64 - 1) // 2, parities, odd)
+    pairs = _pair_task(x_lines, b, part_bytes, (part_bytes // 64 - 1) // 2, parities, odd)
     launch(pool, threads, parities * arrays, pairs)
     steps = plan.steps
-    transposes = _Transposes(
+    transposes = _transpose_task(
         g_lines, a, g_plan.part_bytes, plan.a_panel, parts, steps
     )  # fmt: skip
     launch(pool, threads, groups * plan.panels * parts * ((steps + 7) // 8), transposes)
@@ -228,11 +213,11 @@ def weight_gradient(pool, threads, plan, x_plan, g_plan, x, g, out, x_lines, g_l
     across = (plan.panels + panel_chunk - 1) // panel_chunk
     along = (plan.taps + tap_chunk - 1) // tap_chunk
     tasks = groups * plan.blocks * across * along
-    launch(pool, threads, tasks, _Products(plan, a, b, out, scratch))
+    launch(pool, threads, tasks, _product_task(plan, a, b, out, scratch))
     return found_limits(limits, threads), found_limits(limits_g, threads)
 
 
-@subroutine
+@task("plan x_plan g_plan x g memory worker_bytes sums limits threads")
 def _partition_task(task, worker, job):
     """The sums of one group over one part of the positions."""
     plan, x_plan, g_plan = job.plan, job.x_plan, job.g_plan
@@ -283,10 +268,6 @@ def _partition_task(task, worker, job):
         )  # fmt: skip
 
 
-class _Partitions(namedtuple("_Partitions", "plan x_plan g_plan x g memory worker_bytes sums limits threads")):
-    run = _partition_task
-
-
 @emitter
 def _add_sums(builder, target: Pointer, source: Pointer, count) -> None:
     """Add `count` vectors of 16 float32 to those at the target."""
@@ -300,7 +281,7 @@ def _add_sums(builder, target: Pointer, source: Pointer, count) -> None:
     loop(builder, count, [], one)
 
 
-@subroutine
+@task("plan sums out")
 def _reduce_task(task, worker, job):
     """Add the parts of the sums of one panel and one block in their order, and store them."""
     plan, panels = job.plan, job.plan.panels
@@ -317,23 +298,16 @@ def _reduce_task(task, worker, job):
     _store_panel(plan, sums, out, min(32, channels - 32 * block), panel, 0, taps)
 
 
-class _Reduction(NamedTuple):
-    plan: WeightPlan
-    sums: int
-    out: int
-    run = _reduce_task
-
-
 @njit
 def weight_gradient_in_partitions(
-    pool, threads, plan, x_plan, g_plan, x, g, out, memory, worker_bytes, sums, limits
+    pool, threads, plan: WeightPlan, x_plan: Plan, g_plan: Plan, x, g, out, memory, worker_bytes, sums, limits
 ):  # fmt: skip
     """As `weight_gradient`, where each of a fixed number of parts of the positions is packed and summed by one thread
     within its cache, and the parts' sums are added in their order. Workers have worker_bytes of the memory each."""
     reset_limits(limits, 2 * threads)
     groups = x_plan.channel_groups
-    job = _Partitions(plan, x_plan, g_plan, x, g, memory, worker_bytes, sums, limits, threads)
+    job = _partition_task(plan, x_plan, g_plan, x, g, memory, worker_bytes, sums, limits, threads)
     launch(pool, threads, groups * plan.partitions, job)
     tasks = groups * plan.blocks * plan.panels
-    launch(pool, threads, tasks, _Reduction(plan, sums, out))
+    launch(pool, threads, tasks, _reduce_task(plan, sums, out))
     return found_limits(limits, threads), found_limits(limits + threads * LIMITS_BYTES, threads)

@@ -29,7 +29,7 @@ from ..block.vectors import Avx512Float32
 from ..runtime import threading
 from ..runtime.emitter import Class, Pointer, emitter, int64
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class, task
 from ..runtime.record import Address, Bytes, Count, Record
 from ..runtime.workspace import address_of, aligned_bytes, return_workspace, take_workspace
 from .geometry import Pass
@@ -95,13 +95,8 @@ def _pack_panels(leaf, job):
                 to += (count + step - 1) // step * step * k_bytes
 
 
-class PackWeights(NamedTuple):
-    """Leaf: pack panels of weights. Fields: tags of a source and of a panel format of `block.packing`."""
-
-    source: NamedTuple
-    panel: NamedTuple
-    run = _pack_panels
-    arguments = PanelArguments
+PackWeights = leaf_class("PackWeights", "source panel", _pack_panels, PanelArguments)
+"""Leaf: pack panels of weights. Fields: tags of a source and of a panel format of `block.packing`."""
 
 
 @subroutine
@@ -124,16 +119,9 @@ def _pack_tapped(leaf, job):
                 to += (count + step - 1) // step * step * constant(leaf.panel, "k_bytes")
 
 
-class PackTapped(NamedTuple):
-    """Leaf: pack panels of weights by rows of all taps. Fields: tags of a source, of these rows, as panels of float32
-    and as a source, and of a panel format."""
-
-    source: NamedTuple
-    rows: VectorPanel
-    between: NamedTuple
-    panel: NamedTuple
-    run = _pack_tapped
-    arguments = PanelArguments
+PackTapped = leaf_class("PackTapped", "source rows between panel", _pack_tapped, PanelArguments)
+"""Leaf: pack panels of weights by rows of all taps. Fields: tags of a source, of these rows, as panels of float32 and
+as a source, and of a panel format."""
 
 
 @emitter
@@ -191,18 +179,12 @@ def _pack_pairs(leaf, job):
                     to = _join_rows(leaf.rows.kernel, leaf.conversion, rows, row, count, zeros, to, job.limits)
 
 
-class PackPairs(NamedTuple):
-    """Leaf: pack panels of weights as words of two bf16. Fields: tags of a source, of the panels of float32 that come
-    first, and of a conversion of `conversions.PAIRED`."""
-
-    source: NamedTuple
-    rows: VectorPanel
-    conversion: NamedTuple
-    run = _pack_pairs
-    arguments = PanelArguments
+PackPairs = leaf_class("PackPairs", "source rows conversion", _pack_pairs, PanelArguments)
+"""Leaf: pack panels of weights as words of two bf16. Fields: tags of a source, of the panels of float32 that come
+first, and of a conversion of `conversions.PAIRED`."""
 
 
-@subroutine
+@task("of at target limits scratch")
 def _weights_task(task, worker, job):
     of = job.of
     tasks = (of.panels + of.panel_chunk - 1) // of.panel_chunk
@@ -218,22 +200,13 @@ def _weights_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Job(NamedTuple):
-    of: Weights
-    at: int
-    target: int
-    limits: int
-    scratch: int
-    run = _weights_task
-
-
 @njit
-def pack_weights(pool, threads, of, at, target, limits):
+def pack_weights(pool, threads, of: Weights, at, target, limits):
     """Pack the weights of one pass at an address, for all groups; the magnitudes found, as `block.loops.pack` has them.
     Behind the limits of each thread lies its scratch memory."""
     reset_limits(limits, threads)
     tasks = (of.panels + of.panel_chunk - 1) // of.panel_chunk
-    launch(pool, threads, of.groups * tasks, _Job(of, at, target, limits, limits + threads * LIMITS_BYTES))
+    launch(pool, threads, of.groups * tasks, _weights_task(of, at, target, limits, limits + threads * LIMITS_BYTES))
     return found_limits(limits, threads)
 
 

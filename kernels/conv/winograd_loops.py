@@ -8,18 +8,18 @@ each place (sums: places, outputs, tiles), and what these become is scattered to
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..block.avx512 import instruction
 from ..block.emit import F32, I1, I16, I32, I64, VOID, broadcast, call, load, offset, pointers, splat, store, vector
 from ..block.emit import relu as relu_where
 from ..block.microkernels import multiply_panels
 from ..block.sources import ELEMENTS
-from ..block.tags import constant, field_class
+from ..block.tags import constant, field_class, tag_class
 from ..block.vectors import Avx2Float32, Avx512Float32
 from ..runtime.emitter import Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class, task
 from ..runtime.raw_memory import record_at
 from ..runtime.record import Address, Bytes, Count, Record
 from .gather_scatter import gather
@@ -29,14 +29,10 @@ _LANES, _VECTOR = 16, 64
 _Values = list[ir.Value]
 
 
-class Avx512(Avx512Float32):
-    """Weights are read once for each block of tiles, which is often from beyond the L2 cache."""
+Avx512 = tag_class("Avx512", __name__, Avx512Float32, turn=1, ahead_a=1, ahead_b=0)
+"""Weights are read once for each block of tiles, which is often from beyond the L2 cache."""
 
-    turn, ahead_a, ahead_b = 1, 1, 0
-
-
-class Avx2(Avx2Float32):
-    turn, ahead_a, ahead_b = 2, 1, 0
+Avx2 = tag_class("Avx2", __name__, Avx2Float32, turn=2, ahead_a=1, ahead_b=0)
 
 
 SIDE, RESULTS = 4, 2
@@ -225,15 +221,11 @@ def _tiles(leaf, job):
 _Arguments = namedtuple("_Arguments", "plan x out weights bias memory block first last")
 
 
-class Tiles(NamedTuple):
-    """Leaf: results of a block of tiles. Field: a microkernel of `block.vectors`."""
-
-    kernel: NamedTuple
-    run = _tiles
-    arguments = _Arguments
+Tiles = leaf_class("Tiles", "kernel", _tiles, _Arguments)
+"""Leaf: results of a block of tiles. Field: a microkernel of `block.vectors`."""
 
 
-@subroutine
+@task("plan x out weights bias memory")
 def _task(task, worker, job):
     plan = job.plan
     panels, chunks = plan.panels, plan.chunks
@@ -248,11 +240,7 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class _Job(namedtuple("_Job", "plan x out weights bias memory")):
-    run = _task
-
-
 @njit
-def run(pool, threads, tasks, plan, x, out, weights, bias, memory):
+def run(pool, threads, tasks, plan: Winograd, x, out, weights, bias, memory):
     """Convolve. `plan` is a `Winograd`; all others are addresses but `threads` and `tasks`."""
-    launch(pool, threads, tasks, _Job(plan, x, out, weights, bias, memory))
+    launch(pool, threads, tasks, _task(plan, x, out, weights, bias, memory))

@@ -13,7 +13,7 @@ from ..block.tuning import tuning
 from ..gemm.compiled import vector_isa
 from ..registry import Refused
 from ..runtime import cpu, threading
-from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of, empty
 from . import winograd_loops as loops
 from .input_layout import is_channels_last, result_array
 from .packed_weight import form_of
@@ -131,12 +131,9 @@ def convolve(
     if plan is None:
         raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")
     added = np.zeros(outputs, x.dtype) if bias is None else np.ascontiguousarray(bias, x.dtype)
-    memory = take_workspace(threads * plan.record.worker_bytes)
-    try:
+    with Workspace(threads * plan.record.worker_bytes) as memory:
         loops.run(
             pool, threads, plan.tasks, plan.record, address_of(x), address_of(y), address_of(panels),
-            address_of(added), address_of(memory),
+            address_of(added), memory,
         )  # fmt: skip
-    finally:
-        return_workspace(memory)
     return y

@@ -84,15 +84,12 @@ def _along_last(x: np.ndarray, inverse: bool, scale: float, kept: int) -> np.nda
     plan = fft_plans.get((n, "chirp", part.char, kind), lambda: _plan(n, part, kind), kept)
     out = choice.empty(rows.shape, x.dtype)
     worker_bytes = 2 * together * row_bytes + plan.worker_bytes
-    memory = workspace.take_workspace(threads * worker_bytes)
-    try:
+    with workspace.Workspace(threads * worker_bytes) as memory:
         job = Chirps(
             plan.place, int(inverse), choice.factor_of(scale), address_of(rows), rows.strides[0],
-            address_of(out), out.strides[0], batch, -(-batch // tasks), together, address_of(memory), worker_bytes,
+            address_of(out), out.strides[0], batch, -(-batch // tasks), together, memory, worker_bytes,
         )  # fmt: skip
         transform_by_chirp(pool, threads, job)
-    finally:
-        workspace.return_workspace(memory)
     return out.reshape(x.shape)
 
 

@@ -8,7 +8,6 @@ to the computation of discrete Fourier transform", 1970).
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from ..block.loops import leaf_address
 from ..block.tags import constant, field_class
 from ..runtime.emitter import Fields, Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class
 from ..runtime.raw_memory import get
 from .butterflies import Arithmetic
 from .codelets import vectors
@@ -67,13 +66,9 @@ def _multiply(leaf, job):
         _products(leaf, job, job.count - together)
 
 
-class Multiply(NamedTuple):
-    """Leaf: products of complex numbers, scaled, at least a vector of them. Where they do not fill vectors, the last
-    one takes some again."""
-
-    vectors: NamedTuple
-    run = _multiply
-    arguments = MultiplyArguments
+Multiply = leaf_class("Multiply", "vectors", _multiply, MultiplyArguments)
+"""Leaf: products of complex numbers, scaled, at least a vector of them. Where they do not fill vectors, the last
+one takes some again."""
 
 
 def leaf_of_products(size: int, lanes: int) -> int:

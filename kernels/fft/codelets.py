@@ -14,12 +14,13 @@ The inverse transform is the forward one with real and imaginary parts exchanged
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..block.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
 from ..block.tags import constant, field_class, tag_class
 from ..runtime.emitter import Fields, Pointer, Type, boolean, emitter
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from .butterflies import Arithmetic, Complex
 from .row_access import Place, Split
 
@@ -130,16 +131,9 @@ def _pass(leaf, job):
                 )  # fmt: skip
 
 
-class Pass(NamedTuple):
-    """Leaf: one pass. Fields: vectors, a radix, and how rows are read and written. All but `Split` rows may only be
-    written by a last pass, of m = 1."""
-
-    vectors: NamedTuple
-    radix: NamedTuple
-    source: NamedTuple
-    target: NamedTuple
-    run = _pass
-    arguments = PassArguments
+Pass = leaf_class("Pass", "vectors radix source target", _pass, PassArguments)
+"""Leaf: one pass. Fields: vectors, a radix, and how rows are read and written. All but `Split` rows may only be
+written by a last pass, of m = 1."""
 
 
 # Transposes
@@ -174,9 +168,5 @@ def _squares(leaf, job):
             )  # fmt: skip
 
 
-class Square(NamedTuple):
-    """Leaf: transpose squares of as many elements as a vector has lanes, and scale them."""
-
-    vectors: NamedTuple
-    run = _squares
-    arguments = SquareArguments
+Square = leaf_class("Square", "vectors", _squares, SquareArguments)
+"""Leaf: transpose squares of as many elements as a vector has lanes, and scale them."""

@@ -13,12 +13,13 @@ Z[k] = (X[k] + conj X[m - k]) + i w^-k (X[k] - conj X[m - k]), has none.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..block.emit import I32, I64, POINTER, broadcast, load, offset, store, vector, zero
 from ..block.tags import constant
 from ..runtime.emitter import Class, Pointer, emitter
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from .butterflies import Arithmetic, Complex
 from .spectra import combine_mirrors
 
@@ -124,13 +125,8 @@ def _tangle(leaf, job):
         _both_ends(leaf.one, source, target, m, job.inverse)
 
 
-class Tangle(NamedTuple):
-    """Leaf: frequencies with their mirrors, by vectors and by vectors of one."""
-
-    vectors: NamedTuple
-    one: NamedTuple
-    run = _tangle
-    arguments = TangleArguments
+Tangle = leaf_class("Tangle", "vectors one", _tangle, TangleArguments)
+"""Leaf: frequencies with their mirrors, by vectors and by vectors of one."""
 
 
 # Lanes
@@ -191,9 +187,5 @@ def _tangle_of_lanes(leaf, job):
     _end_rows(leaf.vectors, job.rows, job.rows + job.m * job.row, job.inverse)
 
 
-class TangleOfLanes(NamedTuple):
-    """Leaf: the same of as many transforms as vectors have lanes, whose frequencies are split rows."""
-
-    vectors: NamedTuple
-    run = _tangle_of_lanes
-    arguments = TangleOfLanesArguments
+TangleOfLanes = leaf_class("TangleOfLanes", "vectors", _tangle_of_lanes, TangleOfLanesArguments)
+"""Leaf: the same of as many transforms as vectors have lanes, whose frequencies are split rows."""

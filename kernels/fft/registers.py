@@ -16,12 +16,13 @@ real numbers before it is written, or is read as that of the complex ones (`spec
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..block.emit import I64, POINTER, loop, offset, opaque, prefetch, prefetch_to_write, store
-from ..block.tags import constant, field_class
+from ..block.tags import constant, field_class, tag_class
 from ..runtime.emitter import Pointer, Type, Value, emitter, int64
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from .butterflies import Complex
 from .codelets import vectors
 from .lengths import IN_REGISTERS, in_registers
@@ -39,24 +40,14 @@ def _shape(n: int) -> Any:
 _SHAPES = {n: _shape(n) for n in IN_REGISTERS}
 
 
-class Forward(NamedTuple):
-    """Complex numbers to complex numbers."""
+Forward = tag_class("Forward", __name__, inverse=False, real=False)
+"""Complex numbers to complex numbers."""
 
-    inverse, real = False, False
+Inverse = tag_class("Inverse", __name__, inverse=True, real=False)
+RealForward = tag_class("RealForward", __name__, inverse=False, real=True)
+"""Real numbers to half of their spectrum."""
 
-
-class Inverse(NamedTuple):
-    inverse, real = True, False
-
-
-class RealForward(NamedTuple):
-    """Real numbers to half of their spectrum."""
-
-    inverse, real = False, True
-
-
-class RealInverse(NamedTuple):
-    inverse, real = True, True
+RealInverse = tag_class("RealInverse", __name__, inverse=True, real=True)
 
 
 _DIRECTIONS = {(each.inverse, each.real): each for each in (Forward, Inverse, RealForward, RealInverse)}
@@ -148,15 +139,8 @@ def _whole(leaf, job):
         _in_registers(leaf, job, roots, first)
 
 
-class Whole(NamedTuple):
-    """Leaf: transforms whose columns, or those of the ones that share vectors, are as high as a vector is long."""
-
-    vectors: NamedTuple
-    shape: NamedTuple
-    direction: NamedTuple
-    run = _whole
-    arguments = WholeArguments
-    sharing = sharing_of
+Whole = leaf_class("Whole", "vectors shape direction", _whole, WholeArguments, sharing=sharing_of)
+"""Leaf: transforms whose columns, or those of the ones that share vectors, are as high as a vector is long."""
 
 
 def _side(index: int) -> Any:
@@ -178,16 +162,11 @@ def _width(leaf: Any) -> int:
     return field_class(leaf, "vectors").lanes // min(sharing_of(leaf), 2)
 
 
-class InTwo(NamedTuple):
-    """Leaf: transforms of larger matrices, in two steps through memory in the L1 cache."""
-
-    vectors: NamedTuple
-    shape: NamedTuple
-    direction: NamedTuple
-    run = _in_two
-    arguments = WholeArguments
-    rows, columns = _side(0), _side(1)
-    sharing, width = sharing_of, _width
+InTwo = leaf_class(
+    "InTwo", "vectors shape direction", _in_two, WholeArguments, rows=_side(0), columns=_side(1), sharing=sharing_of,
+    width=_width,
+)  # fmt: skip
+"""Leaf: transforms of larger matrices, in two steps through memory in the L1 cache."""
 
 
 def leaf_of(n: int, size: int, lanes: int, inverse: bool, real: bool = False) -> Any:

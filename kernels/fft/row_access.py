@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..block.emit import I32, I64, broadcast, lane_numbers, load, masked_store, offset, store, store_past_caches, vector
+from ..block.tags import tag_class
 from ..runtime.jit import ir
 from .butterflies import Arithmetic, Complex
 from .lengths import members_of_lanes, sharing_rows
@@ -134,28 +135,17 @@ class Streamed(Interleaved):
         store_past_caches(place.arithmetic.builder, numbers, to, place.bytes)
 
 
-class InPairs(Interleaved):
-    """The same, where the lanes of a vector are in turn of two transforms."""
+InPairs = tag_class("InPairs", __name__, Interleaved, share=2)
+"""The same, where the lanes of a vector are in turn of two transforms."""
 
-    share = 2
+InFours = tag_class("InFours", __name__, Interleaved, share=4)
+"""The same, where those of one half of a vector are of two transforms, and those of the other of the next two."""
 
+PartOfOne = tag_class("PartOfOne", __name__, Interleaved, whole=False)
+"""Rows that are shorter than a vector, and lie next to each other."""
 
-class InFours(Interleaved):
-    """The same, where those of one half of a vector are of two transforms, and those of the other of the next two."""
-
-    share = 4
-
-
-class PartOfOne(Interleaved):
-    """Rows that are shorter than a vector, and lie next to each other."""
-
-    whole = False
-
-
-class PartInPairs(InPairs):
-    """Rows that are shorter than a half of a vector, and lie next to each other."""
-
-    whole = False
+PartInPairs = tag_class("PartInPairs", __name__, InPairs, whole=False)
+"""Rows that are shorter than a half of a vector, and lie next to each other."""
 
 
 def writer_of(rows: int, lanes: int) -> Any:

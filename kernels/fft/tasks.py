@@ -6,10 +6,8 @@ transform is in its own L2 cache (16 transforms of 16384 complex64: 200 us, and 
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, job_class, launch, task
 from ..runtime.raw_memory import get, put
 from .loops import (
     End,
@@ -202,36 +200,14 @@ def _wide_task(task, worker, job):
             tangle_all(table, target, target_step, target, target_step, count)
 
 
-class _Long(Job):
-    run = _long_task
-
-
-class _Down(Job):
-    run = _down_task
-
-
-class _Across(Job):
-    run = _across_task
-
-
-class _Tangle(Job):
-    run = _tangle_task
-
-
-class _Short(Job):
-    run = _short_task
-
-
-class _Along(Job):
-    run = _along_task
-
-
-class _Whole(Job):
-    run = _whole_task
-
-
-class _Wide(Job):
-    run = _wide_task
+_Long = job_class("_Long", Job._fields, _long_task)
+_Down = job_class("_Down", Job._fields, _down_task)
+_Across = job_class("_Across", Job._fields, _across_task)
+_Tangle = job_class("_Tangle", Job._fields, _tangle_task)
+_Short = job_class("_Short", Job._fields, _short_task)
+_Along = job_class("_Along", Job._fields, _along_task)
+_Whole = job_class("_Whole", Job._fields, _whole_task)
+_Wide = job_class("_Wide", Job._fields, _wide_task)
 
 
 @subroutine
@@ -333,30 +309,21 @@ def transform_few(table, numbers, source, target, memory):
     run_alone(_job(table, numbers, get(source, 0), get(target, 0), get(memory, 0)))
 
 
-Matrices = namedtuple(
-    "Matrices",
+@task(
     "first first_numbers second second_numbers source source_step target target_step batch chunk memory worker_bytes "
-    "between_bytes backwards",
+    "between_bytes backwards"
 )
-"""first, second: the addresses of the numbers of two plans; first_numbers, second_numbers: of `stockham.NUMBERS`.
-source_step, target_step: bytes between matrices. chunk: of matrices, in a task. memory, worker_bytes: that of the
-first worker, and bytes to the next one's; between_bytes: of it, what is between both transforms. backwards: whether
-a task takes its matrices from the last to the first."""
-
-
-@subroutine
 def _matrices_task(task, worker, job):
-    """Some matrices."""
+    """Some matrices. first, second: the addresses of the numbers of two plans; first_numbers, second_numbers: of
+    `stockham.NUMBERS`. source_step, target_step: bytes between matrices. chunk: of matrices, in a task. memory,
+    worker_bytes: that of the first worker, and bytes to the next one's; between_bytes: of it, what is between both
+    transforms. backwards: whether a task takes its matrices from the last to the first."""
     between = job.memory + worker * job.worker_bytes
     memory = between + job.between_bytes
     for item in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch)):
         source, target = job.source + item * job.source_step, job.target + item * job.target_step
         run_alone(_job(job.first, job.first_numbers, source, between, memory))
         run_alone(_job(job.second, job.second_numbers, between, target, memory))
-
-
-class _Matrices(Matrices):
-    run = _matrices_task
 
 
 @njit
@@ -369,7 +336,7 @@ def transform_matrices(pool, threads, numbers, first, second, worker_bytes, sour
     source, target, memory = get(source, 0), get(target, 0), get(memory, 0)
     chunk, tasks = _share(batch, threads)
     backwards = _starts_at_end(get(numbers, 4), source, target)
-    job = _Matrices(
+    job = _matrices_task(
         first, numbers + 5 * 8, second, numbers + 13 * 8, source, get(numbers, 0), target, get(numbers, 1), batch,
         chunk, memory, worker_bytes, between, backwards,
     )  # fmt: skip

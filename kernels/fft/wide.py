@@ -12,17 +12,17 @@ from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..block.emit import I64, POINTER, offset, prefetch_to_l2, prefetch_to_write, splat, store
-from ..block.tags import constant, field_class
+from ..block.tags import constant, field_class, tag_class
 from ..runtime.emitter import Fields, Pointer, Type, emitter
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from .butterflies import Complex
 from .codelets import radix, vectors
 from .complex_vectors import Address, Vectors
 from .lengths import columns_of_wide, sharing_rows
 
-
-class Full(NamedTuple):
-    """Matrices of as many columns as fill a vector, or more."""
+Full = tag_class("Full", __name__)
+"""Matrices of as many columns as fill a vector, or more."""
 
 
 class Part(NamedTuple):
@@ -113,15 +113,8 @@ def _wide(leaf, job):
         _columns(leaf, job, first, job.roots + group * (a - 1) * row, job.target + first * row)
 
 
-class Wide(NamedTuple):
-    """Leaf: the columns of one transform, or of those that share vectors."""
-
-    vectors: NamedTuple
-    rows: NamedTuple
-    reach: NamedTuple
-    run = _wide
-    arguments = WideArguments
-    width = width_of
+Wide = leaf_class("Wide", "vectors rows reach", _wide, WideArguments, width=width_of)
+"""Leaf: the columns of one transform, or of those that share vectors."""
 
 
 def wide_leaf(rows: int, columns: int, size: int, lanes: int) -> Any:

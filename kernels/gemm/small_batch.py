@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..block.emit import I32, I64, POINTER, call, load, offset, splat, store, vector
 from ..runtime.emitter import emitter, int64
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, task
 from ..runtime.raw_memory import get
 
 HEADER = ("run", "checked", "count", "step_a", "step_b", "step_c", "workspace_bytes")
@@ -75,7 +75,7 @@ def extraordinary(builder, limits) -> int64:
     return builder.zext(builder.or_(low, builder.icmp_unsigned(">", top, I32(_GREATEST))), I64)
 
 
-@subroutine
+@task("job outer across chunk chunks workspace")
 def _segment_task(task, worker, job):
     outer, first = task // job.chunks, task % job.chunks * job.chunk
     count, step_a, step_b, step_c = get(job.job, 2), get(job.job, 3), get(job.job, 4), get(job.job, 5)
@@ -89,10 +89,6 @@ def _segment_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Segments(namedtuple("_Segments", "job outer across chunk chunks workspace")):
-    run = _segment_task
-
-
 @subroutine
 def _multiply(pool, threads, job, outer, across, workspace):
     count, checked, each = get(job, 2), get(job, 1) != 0, get(job, 6)
@@ -101,7 +97,7 @@ def _multiply(pool, threads, job, outer, across, workspace):
     chunks = (count + chunk - 1) // chunk
     for worker in range(threads if checked else 0):
         reset(workspace + worker * each)
-    launch(pool, threads, across * chunks, _Segments(job, outer, across, chunk, chunks, workspace))
+    launch(pool, threads, across * chunks, _segment_task(job, outer, across, chunk, chunks, workspace))
     found = 0
     for worker in range(threads if checked else 0):
         found |= extraordinary(workspace + worker * each)

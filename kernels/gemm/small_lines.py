@@ -7,33 +7,24 @@ that run along K they lie side by side, of others in a line each.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 from ..block.conversions import convert_lanes
 from ..block.emit import F64, I32, I64, loop_of_any, offset, store, vector
 from ..block.packing import factors_in_two, updated_limits, widened_range
 from ..block.sources import Reader
-from ..block.tags import field_class
+from ..block.tags import field_class, tag_class
 from ..runtime.emitter import Pointer, Type, emitter
 from ..runtime.jit import ir, subroutine, types
+from ..runtime.launch import leaf_class
 
+InTurn = tag_class("InTurn", __name__, apart=False, operand="a")
+"""What a place along K of A becomes lies side by side."""
 
-class InTurn(NamedTuple):
-    """What a place along K of A becomes lies side by side."""
+ApartOfA = tag_class("ApartOfA", __name__, apart=True, operand="a")
+"""What places along K of A become lies in a line each, one after the other."""
 
-    apart, operand = False, "a"
-
-
-class ApartOfA(NamedTuple):
-    """What places along K of A become lies in a line each, one after the other."""
-
-    apart, operand = True, "a"
-
-
-class ApartOfB(NamedTuple):
-    """The same of B."""
-
-    apart, operand = True, "b"
+ApartOfB = tag_class("ApartOfB", __name__, apart=True, operand="b")
+"""The same of B."""
 
 
 _AT_ONCE = 4
@@ -134,11 +125,5 @@ ConvertArguments = namedtuple(
 magnitudes found so far, of conversions in two parts."""
 
 
-class ConvertLines(NamedTuple):
-    """Leaf: lines of an operand, converted, one after the other. Lines have room for whole vectors of 64 bytes."""
-
-    source: NamedTuple
-    conversion: NamedTuple
-    way: InTurn | ApartOfA | ApartOfB
-    run = _convert_lines
-    arguments = ConvertArguments
+ConvertLines = leaf_class("ConvertLines", "source conversion way", _convert_lines, ConvertArguments)
+"""Leaf: lines of an operand, converted, one after the other. Lines have room for whole vectors of 64 bytes."""

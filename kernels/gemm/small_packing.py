@@ -8,27 +8,19 @@ become pairs without a shuffle (three operations in place of two).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..block import emit as e
 from ..block.packing import PAIRS, cut_parts, interleaved_parts, parts_of
-from ..block.tags import field_class
+from ..block.tags import field_class, tag_class
 from ..runtime.emitter import Constant, Pointer, Type, emitter
 from ..runtime.jit import ir, types
 
+Exactly = tag_class("Exactly", __name__, rough=False)
+"""The least and the greatest magnitude are found."""
 
-class Exactly(NamedTuple):
-    """The least and the greatest magnitude are found."""
-
-    rough = False
-
-
-class Roughly(NamedTuple):
-    """Whether all magnitudes but zero lie within 2**-49 and 2**15, where no precision refuses a product: three
-    instructions for 16 values in place of four, and two for those that are cut. Where they do not, the product is done
-    again `Exactly`."""
-
-    rough = True
+Roughly = tag_class("Roughly", __name__, rough=True)
+"""Whether all magnitudes but zero lie within 2**-49 and 2**15, where no precision refuses a product: three
+instructions for 16 values in place of four, and two for those that are cut. Where they do not, the product is done
+again `Exactly`."""
 
 
 _LEAST, _OUTSIDE = (127 - 49) << 23, 0x60000000

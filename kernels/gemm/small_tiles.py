@@ -9,8 +9,6 @@ read what tiles have stored only once it is in the cache.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..block import emit as e
 from ..block.amx import tile
 from ..block.microkernels import begin, end
@@ -18,9 +16,10 @@ from ..block.packing import to_bf16
 from ..block.tags import constant
 from ..runtime.emitter import Class, Constant, Pointer, emitter
 from ..runtime.jit import ir, subroutine
+from ..runtime.launch import leaf_class
 from ..runtime.raw_memory import get
-from .small_batch import HEADER, Alone, InARow, SegmentArguments
-from .small_packing import Exactly, Roughly, to_tiles
+from .small_batch import HEADER, SegmentArguments
+from .small_packing import to_tiles
 
 FIELDS = (*HEADER, "m", "n", "k", "a_stride", "b_stride", "c_row")
 """The int64 of a job: the sizes, and the bytes from one contiguous line of an operand to the next."""
@@ -154,17 +153,9 @@ def _in_a_row(leaf, segment):
         _copy_out(leaf.element, sums, wide * 64, c - step_c, c_row, m, n)
 
 
-class TilesInARow(NamedTuple):
-    """Leaf: a segment of products. Fields: a microkernel of `tiles.py`, for its walk; a conversion of `packing.py`; the
-    operands' element type, and the orders in which they lie; how magnitudes are looked for, and whether another product
-    follows."""
-
-    kernel: NamedTuple
-    conversion: NamedTuple
-    element: NamedTuple
-    order_a: NamedTuple
-    order_b: NamedTuple
-    looks: Roughly | Exactly
-    ahead: Alone | InARow
-    run = _in_a_row
-    arguments = SegmentArguments
+TilesInARow = leaf_class(
+    "TilesInARow", "kernel conversion element order_a order_b looks ahead", _in_a_row, SegmentArguments
+)
+"""Leaf: a segment of products. Fields: a microkernel of `tiles.py`, for its walk; a conversion of `packing.py`; the
+operands' element type, and the orders in which they lie; how magnitudes are looked for, and whether another product
+follows."""

@@ -14,7 +14,6 @@ Measured, 32 x 32 x 32 on one core: 0.3 us where packing both operands and multi
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 from ..block import emit as e
 from ..block.loops import PackArguments
@@ -22,9 +21,9 @@ from ..block.microkernels import Rows, convert
 from ..block.tags import constant, field_class
 from ..runtime.emitter import Constant, Fields, Pointer, Type, emitter, int64
 from ..runtime.jit import ir, subroutine, types
-from ..runtime.launch import call_at
+from ..runtime.launch import call_at, leaf_class
 from ..runtime.raw_memory import get
-from .small_batch import HEADER, LIMITS_BYTES, Alone, InARow, SegmentArguments
+from .small_batch import HEADER, LIMITS_BYTES, SegmentArguments
 from .small_lines import ConvertArguments
 
 _SmallArguments = namedtuple(
@@ -167,15 +166,9 @@ def _multiply_small(leaf, job):
         j += 2 * lanes
 
 
-class MultiplySmall(NamedTuple):
-    """Leaf: one product. Fields: a vector microkernel, for its lanes and element, the result's element type, and
-    whether another product follows."""
-
-    kernel: NamedTuple
-    element: NamedTuple
-    ahead: Alone | InARow
-    run = _multiply_small
-    arguments = _SmallArguments
+MultiplySmall = leaf_class("MultiplySmall", "kernel element ahead", _multiply_small, _SmallArguments)
+"""Leaf: one product. Fields: a vector microkernel, for its lanes and element, the result's element type, and
+whether another product follows."""
 
 
 CONVERT_FIELDS = ("convert", "lines", "length", "line_stride", "stride", "target_line", "apart")
@@ -244,8 +237,5 @@ def strips(m: int, n: int, lanes: int) -> int:
     return (m // 8 + m % 8 // 4 + m % 4) * -(-n // (2 * lanes))
 
 
-class Strips(NamedTuple):
-    """Leaf: a segment of products by the leaves that the job names."""
-
-    run = _strips
-    arguments = SegmentArguments
+Strips = leaf_class("Strips", "", _strips, SegmentArguments)
+"""Leaf: a segment of products by the leaves that the job names."""

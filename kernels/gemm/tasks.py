@@ -8,11 +8,9 @@ at a time; blocks of large products read two whole operands; and small products 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..block.loops import LIMITS_BYTES, BlockArguments, PackArguments, Packing, Target, found_limits, pack, reset_limits
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, task
 from ..runtime.raw_memory import get
 from ..runtime.record import Bytes, Count, Record
 
@@ -56,7 +54,7 @@ def _step_bytes(of, lines):
     return (lines + of.panel_lines - 1) // of.panel_lines * of.k_bytes
 
 
-@subroutine
+@task("products target items places a b scratch limits threads")
 def _task(task, worker, job):
     p, target = job.products, job.target
     across = (p.n + p.columns - 1) // p.columns
@@ -97,21 +95,8 @@ def _task(task, worker, job):
                 )  # fmt: skip
 
 
-class _Tasks(NamedTuple):
-    products: Divided
-    target: Target
-    items: int
-    places: int
-    a: int
-    b: int
-    scratch: int
-    limits: int
-    threads: int
-    run = _task
-
-
 @njit
-def multiply_divided(pool, threads, products, target, items, places, packed, scratch):
+def multiply_divided(pool, threads, products: Divided, target: Target, items, places, packed, scratch):
     """Compute so many products. `places` is the address of the addresses of their left and of their right operands, of
     the results, and of what is added to them; `packed` is that of B where it is packed already, else 0.
 
@@ -128,7 +113,7 @@ def multiply_divided(pool, threads, products, target, items, places, packed, scr
         found_b = pack(pool, threads, p.b, get(places, items), b, limits)
     reset_limits(limits, 2 * threads)
     blocks = ((p.m + p.rows - 1) // p.rows) * ((p.n + p.columns - 1) // p.columns)
-    job = _Tasks(p, target, items, places, a, b, scratch, limits, threads)
+    job = _task(p, target, items, places, a, b, scratch, limits, threads)
     launch(pool, threads, (items * blocks + p.chunk - 1) // p.chunk, job)
     if p.a_bytes != 0:
         found_a = found_limits(limits, threads)

@@ -7,13 +7,11 @@ have to be rounded. So no thread waits for what another one packs, but for panel
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..block.emit import LINE
 from ..block.loops import LIMITS_BYTES, PackArguments, Packing, pack
 from ..block.unpacked_strips import LEAST_ROWS, FinishArguments, UnpackedArguments
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, task
 from ..runtime.raw_memory import get, put
 from ..runtime.record import Address, Bytes, Count, Record
 from .small_lines import ConvertArguments
@@ -77,7 +75,7 @@ def _line_bytes(line):
     return ((line + 63) // 64 | 1) * 64
 
 
-@subroutine
+@task("products lefts rights depths results addends packed scratch limits")
 def _block_task(task, worker, job):
     p = job.products
     across = (p.n + p.nc - 1) // p.nc
@@ -136,21 +134,10 @@ def _block_task(task, worker, job):
         )  # fmt: skip
 
 
-class _Blocks(NamedTuple):
-    products: Unpacked
-    lefts: int
-    rights: int
-    depths: int
-    results: int
-    addends: int
-    packed: int
-    scratch: int
-    limits: int
-    run = _block_task
-
-
 @njit
-def multiply_unpacked(pool, threads, products, items, lefts, rights, depths, results, addends, packed, scratch):
+def multiply_unpacked(
+    pool, threads, products: Unpacked, items, lefts, rights, depths, results, addends, packed, scratch
+):
     """Compute so many products. `lefts` and `rights` are the addresses of the addresses of all terms, `depths` that of
     their depths, `results` and `addends` those of the addresses of the results and of what is added to them.
 
@@ -166,5 +153,5 @@ def multiply_unpacked(pool, threads, products, items, lefts, rights, depths, res
         for worker in range(threads):
             put(scratch + worker * p.scratch_bytes, 0, 0)
     blocks = ((p.m + p.mc - 1) // p.mc) * ((p.n + p.nc - 1) // p.nc)
-    job = _Blocks(p, lefts, rights, depths, results, addends, packed, scratch, limits)
+    job = _block_task(p, lefts, rights, depths, results, addends, packed, scratch, limits)
     launch(pool, threads, items * blocks, job)

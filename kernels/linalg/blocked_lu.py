@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from ..block.tags import constant
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import allocate, free
 from .lanes import read, splat, write
 from .lu_panel import eliminate_side, factor_panel, pack_panel
-from .prepared import Prepared, prepare, solve_prepared
+from .prepared import prepare, solve_prepared
 from .squares import copy, exchange_rows, permutation, store_any
 from .strips import finish, progress, take
 from .triangular import solve
-from .updates import BLOCK, Products, alone, pack_left, subtract, subtract_packed
+from .updates import BLOCK, alone, pack_left, subtract, subtract_packed
 
 _CACHED_BYTES = 1 << 21
 """Matrices that the second caches of two cores hold, with what is packed of them: their strips are kept level."""
@@ -95,8 +95,9 @@ def _factor(p, job, block):
     _update(p, job, block, first + count, min(job.strip, job.n - first) - count)  # of a wide matrix, the last block
 
 
-@subroutine
+@task("p m n k strip a row pivots info state packed sides")
 def _work_task(task, worker, job):
+    """Columns of an m x n matrix with k = min(m, n) pivots, in strips; `packed` is for what `_factor` packs."""
     p, size = alone(job.p, worker), job.p.size
     strips, blocks = (job.n + job.strip - 1) // job.strip, (job.k + job.strip - 1) // job.strip
     level = job.m * job.n * size <= _CACHED_BYTES
@@ -115,30 +116,12 @@ def _work_task(task, worker, job):
         finish(job.state, strip, first, last)
 
 
-class _Work(NamedTuple):
-    """Columns of an m x n matrix with k = min(m, n) pivots, in strips; `packed` is for what `_factor` packs."""
-
-    p: Products
-    m: int
-    n: int
-    k: int
-    strip: int
-    a: int
-    row: int
-    pivots: object
-    info: object
-    state: object
-    packed: Blocks
-    sides: Sides
-    run = _work_task
-
-
 _ROWS = 16
 
 
-@subroutine
+@task("work source source_row")
 def _begin_task(task, worker, job):
-    """Copy and factor the first strip, or copy some rows of the others."""
+    """Copy and factor the first strip of the matrix, or copy some rows of the others, to that of `work`."""
     work, size = job.work, job.work.p.size
     columns = min(work.strip, work.n)
     if task == 0:
@@ -152,15 +135,6 @@ def _begin_task(task, worker, job):
         copy(work.p.tag, work.n - columns, source, target)
 
 
-class _Begin(NamedTuple):
-    """The matrix that is to be copied to that of `work`, while its first strip is factored."""
-
-    work: _Work
-    source: int
-    source_row: int
-    run = _begin_task
-
-
 @njit
 def lu(p, m, n, source, source_row, a, row, pivots, strip, packed, sides):
     """The factors at `a` of the m x n matrix at `source`, in blocks of `strip` columns; the pivots, from 1, go to the
@@ -171,9 +145,9 @@ def lu(p, m, n, source, source_row, a, row, pivots, strip, packed, sides):
     k = min(m, n)
     state, info = progress((n + strip - 1) // strip), allocate(1, 0)
     info[0] = 0
-    work = _Work(p, m, n, k, strip, a, row, pivots, info, state, packed, sides)
+    work = _work_task(p, m, n, k, strip, a, row, pivots, info, state, packed, sides)
     tasks = 1 + (m + _ROWS - 1) // _ROWS if n > strip else 1
-    launch(p.pool, p.threads, tasks, _Begin(work, source, source_row))
+    launch(p.pool, p.threads, tasks, _begin_task(work, source, source_row))
     launch(p.pool, p.threads, p.threads, work)
     for i in range(strip, k):
         pivots[i] += i // strip * strip
@@ -198,7 +172,7 @@ def lu_solve(p, n, width, a, row, pivots, transpose, b, b_row):
     solve(p, n, width, a, row, size, False, False, False, b, b_row)
 
 
-@subroutine
+@task("p upper n strip a row x x_row")
 def _invert_task(task, worker, job):
     """A strip of columns of U^-1 L^-1, from those of the identity."""
     p, size, first = alone(job.p, worker), job.p.size, task * job.strip
@@ -217,20 +191,9 @@ def _invert_task(task, worker, job):
     solve_prepared(p, job.upper, width, at, job.x_row)
 
 
-class _Invert(NamedTuple):
-    p: Products
-    upper: Prepared
-    n: int
-    strip: int
-    a: int
-    row: int
-    x: int
-    x_row: int
-    run = _invert_task
-
-
-@subroutine
+@task("tag columns x x_row out out_row")
 def _gather_columns_task(task, worker, job):
+    """Column j of the square matrix `out` is the column of x that is columns[j] bytes from its first."""
     tag, n = job.tag, job.columns.size
     for i in range(task * _ROWS, min((task + 1) * _ROWS, n), 4):
         last = min(4, n - i) - 1  # where there are less than four rows, the last is copied again
@@ -246,29 +209,17 @@ def _gather_columns_task(task, worker, job):
             write(tag, y3 + to, read(tag, x3 + at))
 
 
-class _GatherColumns(NamedTuple):
-    """Column j of the square matrix `out` is the column of x that is columns[j] bytes from its first."""
-
-    tag: NamedTuple
-    columns: object
-    x: int
-    x_row: int
-    out: int
-    out_row: int
-    run = _gather_columns_task
-
-
 @njit
 def invert(p, n, a, x, out, row, x_row, out_row, pivots, strip, starts):
     """The inverse at `out` from the factors at `a`: U^-1 L^-1 P. At x is memory for as many numbers, for the first two;
     each worker finds `strip` columns of them at a time. At the addresses `starts` is memory for U, as `places` has
     it."""
     upper = prepare(p, n, a, row, False, False, starts)
-    launch(p.pool, p.threads, (n + strip - 1) // strip, _Invert(p, upper, n, strip, a, row, x, x_row))
+    launch(p.pool, p.threads, (n + strip - 1) // strip, _invert_task(p, upper, n, strip, a, row, x, x_row))
     order, columns = permutation(pivots), allocate(n, 0)
     for i in range(n):
         columns[order[i]] = i * p.size
-    job = _GatherColumns(p.tag, columns, x, x_row, out, out_row)
+    job = _gather_columns_task(p.tag, columns, x, x_row, out, out_row)
     launch(p.pool, p.threads, (n + _ROWS - 1) // _ROWS, job)
     free(upper.diagonals)
     free(order)

@@ -14,12 +14,12 @@ import numpy as np
 
 from ..block.transpose import copy_transposed
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import free, pointer
 from .few_sides import dot
 from .squares import copy
 from .strips import finish, progress, take
-from .updates import Products, alone, multiply, multiply_packed, pack_left, subtract, subtract_packed
+from .updates import alone, multiply, multiply_packed, pack_left, subtract, subtract_packed
 
 PANEL = 32
 """Columns of a panel. Half of it doubles the products of little depth, twice of it what one thread does alone."""
@@ -296,8 +296,9 @@ def _factor(p, memory, job, block):
     _update(p, memory, job, block, end, min(begin + WIDE, job.n) - end)  # where less than the strip is to be factored
 
 
-@subroutine
+@task("p memory m n columns at row taus state")
 def _work_task(task, worker, job):
+    """The first `columns` columns of the m x n matrix are factored, in strips; one worker at a time does so."""
     p, memory = _alone(job.p, job.memory, worker)
     strips, blocks = (job.n + WIDE - 1) // WIDE, (job.columns + WIDE - 1) // WIDE
     while True:
@@ -311,27 +312,12 @@ def _work_task(task, worker, job):
         finish(job.state, strip, first, last)
 
 
-class _Work(NamedTuple):
-    """The first `columns` columns of the m x n matrix are factored, in strips; one worker at a time does so."""
-
-    p: Products
-    memory: Memory
-    m: int
-    n: int
-    columns: int
-    at: int
-    row: int
-    taus: object
-    state: object
-    run = _work_task
-
-
 @njit
 def householder(p, m, n, at, row, columns, taus, memory):
     """Factor the first `columns` (at most m) columns of the m x n matrix at the address `at`, in place; the others
     become Q.T times what they were. taus: `columns` numbers. The V and T of each block stay in `memory`."""
     state = progress((n + WIDE - 1) // WIDE)
-    job = _Work(p, memory, m, n, columns, at, row, taus, state)
+    job = _work_task(p, memory, m, n, columns, at, row, taus, state)
     _factor(p, memory, job, 0)
     launch(p.pool, p.threads, p.threads, job)
     free(state)
@@ -352,7 +338,7 @@ def load_reflections(p, m, at, row, taus, memory):
         _pack_vectors(p, rows, end - begin, memory, begin)
 
 
-@subroutine
+@task("p memory m k count transposed upper at row")
 def _apply_task(task, worker, job):
     p, memory = _alone(job.p, job.memory, worker)
     blocks, last = (job.count + WIDE - 1) // WIDE, min((task + 1) * WIDE, job.k)
@@ -364,23 +350,10 @@ def _apply_task(task, worker, job):
             _apply_packed(p, memory, begin, count, job.m - begin, job.transposed, last - first, target, job.row)
 
 
-class _Apply(NamedTuple):
-    p: Products
-    memory: Memory
-    m: int
-    k: int
-    count: int
-    transposed: bool
-    upper: bool
-    at: int
-    row: int
-    run = _apply_task
-
-
 @njit
 def apply_reflections(p, m, k, count, transposed, upper, at, row, memory):
     """C (m, k), at the address, becomes H_1 ... H_count C or, if `transposed`, H_count ... H_1 C, by the V and T in
     `memory`; each worker takes some columns through all blocks. `upper`: rows of C have zeros before the diagonal, and
     keep them, as when Q is made."""
-    job = _Apply(p, memory, m, k, count, transposed, upper, at, row)
+    job = _apply_task(p, memory, m, k, count, transposed, upper, at, row)
     launch(p.pool, p.threads, (k + WIDE - 1) // WIDE, job)

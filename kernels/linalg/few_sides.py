@@ -6,10 +6,8 @@ triangle or, where it is given by its columns, the block enters all that follow.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import free
 from .squares import permutation
 
@@ -45,7 +43,7 @@ def _four_dots(t, i, step, begin, end, x):
     return p, q, r, s
 
 
-@subroutine
+@task("t x first last begin end")
 def _rows_task(task, worker, job):
     """x -= T[rows, known] @ x[known] for some rows of a block."""
     i, end = job.first + task * _ROWS, min(job.first + (task + 1) * _ROWS, job.last)
@@ -64,7 +62,7 @@ def _rows_task(task, worker, job):
         i += 1
 
 
-@subroutine(fastmath=_ORDER)
+@task("t x first last begin end", fastmath=_ORDER)
 def _columns_task(task, worker, job):
     """x -= T.T[columns, block] @ x[block] for some of the columns that follow a block."""
     begin = job.begin + task * _COLUMNS
@@ -82,26 +80,6 @@ def _columns_task(task, worker, job):
             for i in range(target.shape[0]):
                 target[i] -= row[i] * x[k]
             k += 1
-
-
-class _Rows(NamedTuple):
-    t: object
-    x: object
-    first: int
-    last: int
-    begin: int
-    end: int
-    run = _rows_task
-
-
-class _Columns(NamedTuple):
-    t: object
-    x: object
-    first: int
-    last: int
-    begin: int
-    end: int
-    run = _columns_task
 
 
 @subroutine
@@ -169,13 +147,13 @@ def solve_few(pool, threads, t, x, lower, unit, transposed):
         if not transposed:
             begin, end = (0, first) if forward else (last, n)
             if begin < end:
-                launch(pool, threads, (last - first + _ROWS - 1) // _ROWS, _Rows(t, x, first, last, begin, end))
+                launch(pool, threads, (last - first + _ROWS - 1) // _ROWS, _rows_task(t, x, first, last, begin, end))
         _solve_block(t, x, first, last, forward, unit, transposed)
         if transposed:
             begin, end = (last, n) if forward else (0, first)
             if begin < end:
                 tasks = (end - begin + _COLUMNS - 1) // _COLUMNS
-                launch(pool, threads, tasks, _Columns(t, x, first, last, begin, end))
+                launch(pool, threads, tasks, _columns_task(t, x, first, last, begin, end))
 
 
 @njit
@@ -202,22 +180,16 @@ def _sum_of_magnitudes(row):
     return total
 
 
-@subroutine
+@task("a sums")
 def _sums_task(task, worker, job):
     for i in range(task * _ROWS, min((task + 1) * _ROWS, job.a.shape[0])):
         job.sums[i] = _sum_of_magnitudes(job.a[i])
 
 
-class _Sums(NamedTuple):
-    a: object
-    sums: object
-    run = _sums_task
-
-
 @njit
 def largest_row_sum(pool, threads, a, sums):
     """The largest sum of magnitudes of a row of a (m, n) with neighbouring numbers in its rows. sums: m numbers."""
-    launch(pool, threads, (a.shape[0] + _ROWS - 1) // _ROWS, _Sums(a, sums))
+    launch(pool, threads, (a.shape[0] + _ROWS - 1) // _ROWS, _sums_task(a, sums))
     found = sums[0]
     for i in range(sums.shape[0]):
         found = max(found, sums[i]) if sums[i] == sums[i] else sums[i]

@@ -12,7 +12,7 @@ from ..runtime.jit import njit, subroutine
 from ..runtime.launch import launch
 from ..runtime.raw_memory import get
 from ..runtime.threading import pool
-from ..runtime.workspace import address_of, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of
 from .lanes import VECTOR_BYTES, Float32, Float64, PlainFloat32, PlainFloat64
 
 TASKS_PER_THREAD = 4
@@ -72,10 +72,9 @@ def run(
     groups = max(1, -(-total // (TASKS_PER_THREAD * threads)))
     tasks = -(-total // groups)
     workspace_bytes = vectors * VECTOR_BYTES
-    memory = take_workspace(workspace_bytes * threads)
     if not arrays.keys() <= set(_ARRAYS):
         raise TypeError(f"run(): arrays must be {', '.join(_ARRAYS)}, got {', '.join(arrays)}")
     places = [0 if (each := arrays.get(name)) is None else address_of(each) for name in _ARRAYS]
-    numbers = np.array([m, n, k, options, count, *places, address_of(memory), workspace_bytes, groups])
-    _run_groups(state, threads, tasks, job(tag, address_of(numbers)))
-    return_workspace(memory)
+    with Workspace(workspace_bytes * threads) as memory:
+        numbers = np.array([m, n, k, options, count, *places, memory, workspace_bytes, groups])
+        _run_groups(state, threads, tasks, job(tag, address_of(numbers)))

@@ -28,7 +28,7 @@ from ..block.emit import (
     transpose,
     vector,
 )
-from ..block.tags import constant, instance
+from ..block.tags import constant, instance, tag_class
 from ..runtime.emitter import Class, emitter, float64, int64
 from ..runtime.jit import intrinsic, ir, subroutine, types, when_compiling
 
@@ -43,12 +43,11 @@ class Float32(NamedTuple):
     tiny, eps, big_power = 2.0**-126, 2.0**-23, 2.0**120
 
 
-class PlainFloat32(NamedTuple):
-    """The same for a CPU where a fused multiply-add would be a call of the C library."""
-
-    element, integer, size, lanes, fused = F32, I32, 4, 16, False
-    exponent_mask, sign_mask = 0x7F800000, 0x7FFFFFFF
-    tiny, eps, big_power = 2.0**-126, 2.0**-23, 2.0**120
+PlainFloat32 = tag_class(
+    "PlainFloat32", __name__, element=F32, integer=I32, size=4, lanes=16, fused=False, exponent_mask=2139095040,
+    sign_mask=2147483647, tiny=2.0 ** (-126), eps=2.0 ** (-23), big_power=2.0 ** 120,
+)  # fmt: skip
+"""The same for a CPU where a fused multiply-add would be a call of the C library."""
 
 
 class Float64(NamedTuple):
@@ -59,10 +58,11 @@ class Float64(NamedTuple):
     tiny, eps, big_power = 2.0**-1022, 2.0**-52, 2.0**1000
 
 
-class PlainFloat64(NamedTuple):
-    element, integer, size, lanes, fused = F64, I64, 8, 8, False
-    exponent_mask, sign_mask = 0x7FF0000000000000, 0x7FFFFFFFFFFFFFFF
-    tiny, eps, big_power = 2.0**-1022, 2.0**-52, 2.0**1000
+PlainFloat64 = tag_class(
+    "PlainFloat64", __name__, element=F64, integer=I64, size=8, lanes=8, fused=False,
+    exponent_mask=9218868437227405312, sign_mask=9223372036854775807, tiny=2.0 ** (-1022), eps=2.0 ** (-52),
+    big_power=2.0 ** 1000,
+)  # fmt: skip
 
 
 @when_compiling

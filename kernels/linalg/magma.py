@@ -15,7 +15,7 @@ from ..precisions.products import is_exact
 from ..registry import ArraySpec, without_observers
 from ..runtime.context import restore_on_failure
 from ..runtime.threading import pool
-from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of, empty
 from . import by_matmul, choice, contract
 from .contract import LU, Cholesky, Inverse, Solution
 from .refine import Refined, in_each, refine_solution, row_norm
@@ -124,15 +124,12 @@ class _Factors(NamedTuple):
 
         m, n = a.shape[-2:]
         block_bytes = left_bytes(p.leaves, m, min(self.strip, n))
-        blocks = take_workspace(_KEPT * block_bytes)
-        kept, swaps = Blocks(address_of(blocks), block_bytes, _KEPT), self.pivots.reshape(-1, min(m, n))
-        try:
+        swaps = self.pivots.reshape(-1, min(m, n))
+        with Workspace(_KEPT * block_bytes) as blocks:
             for index, (matrix, out) in enumerate(_each(a, self.packed)):
                 rows = _rows(matrix)
                 places = address_of(rows), rows.strides[0], address_of(out), out.strides[0]
-                yield p, m, n, *places, swaps[index], self.strip, kept
-        finally:
-            return_workspace(blocks)
+                yield p, m, n, *places, swaps[index], self.strip, Blocks(blocks, block_bytes, _KEPT)
 
 
 @contract.lu_factor.impl("magma", refuses=refusal, by_unit=True, scales=True)
@@ -331,19 +328,18 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     swaps, info = factors.pivots.reshape(-1, n), factors.info.reshape(-1)
     with Session(a.dtype, n, n, **named, alone=(factors.alone(), (n, strip, n))) as p:
         offsets, count = places(p.leaves, n)
-        memory = take_workspace(count + n * x_row)
-        starts, x = offsets + address_of(memory), address_of(memory) + count
-        for index, (arguments, (packed, out)) in enumerate(
-            zip(factors.each(p, a), _each(factors.packed, inverse), strict=True)
-        ):
-            rows = packed.strides[0], x_row, out.strides[0]
-            then = p, n, address_of(packed), x, address_of(out), *rows, swaps[index], strip, starts
-            info[index] = lu(*arguments, Sides(0, 0, 0))
-            if info[index]:
-                _copy(p, packed, out, _UPPER)  # as LAPACK's getri leaves it
-            else:
-                invert(*then)
-        return_workspace(memory)
+        with Workspace(count + n * x_row) as memory:
+            starts, x = offsets + memory, memory + count
+            for index, (arguments, (packed, out)) in enumerate(
+                zip(factors.each(p, a), _each(factors.packed, inverse), strict=True)
+            ):
+                rows = packed.strides[0], x_row, out.strides[0]
+                then = p, n, address_of(packed), x, address_of(out), *rows, swaps[index], strip, starts
+                info[index] = lu(*arguments, Sides(0, 0, 0))
+                if info[index]:
+                    _copy(p, packed, out, _UPPER)  # as LAPACK's getri leaves it
+                else:
+                    invert(*then)
     return inverse, factors.info
 
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.jit import subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import allocate
 from .triangular import load_block, solve_block
-from .updates import BLOCK, Leaves, Products, pack_left, packed_bytes, subtract_packed
+from .updates import BLOCK, Leaves, pack_left, packed_bytes, subtract_packed
 
 _TRIANGLE_BYTES = BLOCK * BLOCK * 8
 
@@ -51,7 +51,7 @@ def _places(n: int, *packing: int) -> tuple[np.ndarray, int]:
     return ends - sizes, int(ends[-1])
 
 
-@subroutine
+@task("p prepared unit t row")
 def _diagonal_task(q, worker, job):
     p, with_ = job.p, job.prepared
     first = q * BLOCK
@@ -60,21 +60,12 @@ def _diagonal_task(q, worker, job):
     with_.diagonals[q] = load_block(p.tag, count, corner, sign * job.row, sign * p.size, job.unit, with_.starts[q])
 
 
-class _Diagonals(NamedTuple):
-    p: Products
-    prepared: Prepared
-    unit: bool
-    t: int
-    row: int
-    run = _diagonal_task
-
-
 @subroutine
 def prepare(p, n, t, row, lower, unit, starts):
     """Pack the triangle at `t`, whose rows are `row` bytes apart, to the addresses `starts`."""
     blocks = starts.shape[0]
     prepared = Prepared(n, lower, starts, allocate(blocks, 0))
-    launch(p.pool, p.threads, blocks, _Diagonals(p, prepared, unit, t, row))
+    launch(p.pool, p.threads, blocks, _diagonal_task(p, prepared, unit, t, row))
     for q in range(blocks):
         done, span, ahead = _step(n, q)
         known, target = (done - span, done) if lower else (n - done, n - done - ahead)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..block.emit import POINTER, load, store, vector
 from ..block.tags import constant, instance
 from ..runtime.jit import intrinsic, njit, subroutine, types
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import allocate
 from .lanes import lanes_of, read, splat, write
 
@@ -62,7 +60,7 @@ _STRIP = 256
 """Columns of rows that are exchanged at a time by one thread."""
 
 
-@subroutine
+@task("tag pivots first last columns a row")
 def _exchange_task(task, worker, job):
     size, first = constant(job.tag, "size"), task * _STRIP
     count = min(_STRIP, job.columns - first)
@@ -73,29 +71,18 @@ def _exchange_task(task, worker, job):
             _exchange(job.tag, count, at + i * job.row, at + other * job.row)
 
 
-class _Exchange(NamedTuple):
-    tag: NamedTuple
-    pivots: object
-    first: int
-    last: int
-    columns: int
-    a: int
-    row: int
-    run = _exchange_task
-
-
 @subroutine
 def exchange_rows(tag, pool, threads, pivots, first, last, columns, a, row):
     """Exchange row i of so many columns at `a` with row pivots[i] - 1, for i from first to last."""
     if columns > 0 and last > first:
         tasks = (columns + _STRIP - 1) // _STRIP
-        launch(pool, threads, tasks, _Exchange(tag, pivots, first, last, columns, a, row))
+        launch(pool, threads, tasks, _exchange_task(tag, pivots, first, last, columns, a, row))
 
 
 _ROWS = 64
 
 
-@subroutine
+@task("tag rows columns source source_row target target_row part")
 def _copy_task(task, worker, job):
     size, zero = constant(job.tag, "size"), splat(job.tag, 0.0)
     for i in range(task * _ROWS, min((task + 1) * _ROWS, job.rows)):
@@ -116,23 +103,11 @@ def _copy_task(task, worker, job):
         copy(job.tag, count - start, job.source + i * job.source_row + start * size, at + start * size)
 
 
-class _Copy(NamedTuple):
-    tag: NamedTuple
-    rows: int
-    columns: int
-    source: int
-    source_row: int
-    target: int
-    target_row: int
-    part: int
-    run = _copy_task
-
-
 @njit
 def copy_rows(tag, pool, threads, rows, columns, source, source_row, target, target_row, part):
     """Copy rows of neighbouring numbers; with part 1 only their lower triangle, with 2 their upper one, and
     zeros. In place, too."""
-    job = _Copy(tag, rows, columns, source, source_row, target, target_row, part)
+    job = _copy_task(tag, rows, columns, source, source_row, target, target_row, part)
     launch(pool, threads, (rows + _ROWS - 1) // _ROWS, job)
 
 

@@ -8,12 +8,10 @@ hybrid data structures for dense matrix library software", SIAM Review 46, 2004)
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..block.tags import constant
 from ..block.transpose import copy_transposed
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, splat, store_lanes, write
 from .squares import copy, load_any, store_any
 from .updates import BLOCK, subtract
@@ -126,7 +124,7 @@ def _write_plane(tag, n, width, at, i_stride, c_stride, x):
                 write(tag, at + i * i_stride + c * c_stride, read(tag, x + i * _V + c * size))
 
 
-@subroutine
+@task("tag n width diagonal t y i_stride c_stride scratch")
 def _strip_task(task, worker, job):
     """Two vectors' worth of right sides."""
     tag, lanes = job.tag, constant(job.tag, "lanes")
@@ -149,19 +147,6 @@ def _strip_task(task, worker, job):
             _write_plane(
                 tag, job.n, min(lanes, job.width - first), at, job.i_stride, job.c_stride, x + plane * BLOCK * _V
             )
-
-
-class _Strips(NamedTuple):
-    tag: NamedTuple
-    n: int
-    width: int
-    diagonal: int
-    t: int
-    y: int
-    i_stride: int
-    c_stride: int
-    scratch: int
-    run = _strip_task
 
 
 @subroutine
@@ -190,7 +175,7 @@ def solve_block(p, n, width, t, diagonal, y, i_stride, c_stride):
     tag = p.tag
     strips = (width + _PLANES * constant(tag, "lanes") - 1) // (_PLANES * constant(tag, "lanes"))
     threads = p.threads if n * n * width > 200000 else 1
-    job = _Strips(tag, n, width, diagonal, t, y, i_stride, c_stride, p.scratch + BLOCK * BLOCK * 8)
+    job = _strip_task(tag, n, width, diagonal, t, y, i_stride, c_stride, p.scratch + BLOCK * BLOCK * 8)
     launch(p.pool, threads, strips, job)
 
 

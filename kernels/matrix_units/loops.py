@@ -6,12 +6,10 @@ makes of these loops nor on the threads. a and b come with the powers of two of 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import launch, task
 from ..runtime.raw_memory import address, allocate, free, pointer
 
 ALIGNED, HALVES, EXACT, TREE, TWO_STAGE, TWO_STAGE_APART, CHAIN = range(7)
@@ -253,7 +251,7 @@ def _block(job, row, column, k, c, work):
         _two_stage(job, row, column, k, c, work)
 
 
-@subroutine
+@task("a a_powers b b_powers out m n depth promote kind length kept least unit joint")
 def _strip(task, worker, job):
     strips = (job.n + _COLUMNS - 1) // _COLUMNS
     first, column = task // strips * _ROWS, task % strips * _COLUMNS
@@ -276,25 +274,6 @@ def _strip(task, worker, job):
     free(memory)
 
 
-class _Job(NamedTuple):
-    a: int
-    a_powers: int
-    b: int
-    b_powers: int
-    out: int
-    m: int
-    n: int
-    depth: int
-    promote: int
-    kind: int
-    length: int
-    kept: int
-    least: float
-    unit: float
-    joint: float
-    run = _strip
-
-
 @njit
 def multiply(pool, threads, arrays, sizes, rule, numbers):
     """Add products to `out` (m, n): of a (m, depth) and b (depth, n), with their powers, at the addresses `arrays`.
@@ -304,4 +283,4 @@ def multiply(pool, threads, arrays, sizes, rule, numbers):
     that terms are aligned to, and the kept bits below the largest exponent, as 2**bits, of products and of sums.
     """
     tasks = ((sizes[0] + _ROWS - 1) // _ROWS) * ((sizes[1] + _COLUMNS - 1) // _COLUMNS)
-    launch(pool, threads, tasks, _Job(*arrays, *sizes, *rule, *numbers))
+    launch(pool, threads, tasks, _strip(*arrays, *sizes, *rule, *numbers))

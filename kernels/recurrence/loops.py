@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..arrays.elementwise.vectors import Vectors
 from ..block.emit import I64, POINTER, broadcast, load, loop, loop_of_any, offset
-from ..block.tags import field_class
+from ..block.tags import field_class, tag_class
 from ..runtime.emitter import Class, Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class, task
 
 WORDS = 3
 """Of the table, for each array."""
@@ -28,17 +28,11 @@ ROWS = 8
 PANEL, _LINES = 64, 4
 """Columns per panel of a matrix, and rows per block of products; a single row uses whole panels."""
 
+OneVector = tag_class("OneVector", __name__, vectors=1)
+"""Tag: blocks of products one vector wide, for 16 registers of 32 bytes."""
 
-class OneVector(NamedTuple):
-    """Tag: blocks of products one vector wide, for 16 registers of 32 bytes."""
-
-    vectors = 1
-
-
-class FourVectors(NamedTuple):
-    """Tag: blocks four vectors wide, whose sums hide the latency of additions, for 32 registers of 64 bytes."""
-
-    vectors = 4
+FourVectors = tag_class("FourVectors", __name__, vectors=4)
+"""Tag: blocks four vectors wide, whose sums hide the latency of additions, for 32 registers of 64 bytes."""
 
 
 def _start(builder: ir.IRBuilder, table: ir.Value, array: int, step: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -113,29 +107,20 @@ def _step_leaf(leaf, of):
     _step(leaf.function, leaf.element, of.product, of.table, of.step, of.begin, of.end, of.columns)
 
 
-class StepLeaf(NamedTuple):
-    """Leaf: a function of `cells`, for arrays of a type of `block.sources`."""
-
-    function: NamedTuple
-    element: NamedTuple
-    run = _step_leaf
-    arguments = _StepRows
+StepLeaf = leaf_class("StepLeaf", "function element", _step_leaf, _StepRows)
+"""Leaf: a function of `cells`, for arrays of a type of `block.sources`."""
 
 
-@subroutine
+@task("leaf product table step rows columns block")
 def _step_task(task, worker, job):
     begin = task * job.block
     call_at(job.leaf, _StepRows(job.product, job.table, job.step, begin, min(begin + job.block, job.rows), job.columns))
 
 
-class _StepJob(namedtuple("_StepJob", "leaf product table step rows columns block")):
-    run = _step_task
-
-
 @njit
 def run_step(pool, threads, leaf, product, table, step, rows, columns, block):
     """A step by a leaf, known by its address: a thread takes `block` rows, of at least one, at a time."""
-    launch(pool, threads, (rows + block - 1) // block, _StepJob(leaf, product, table, step, rows, columns, block))
+    launch(pool, threads, (rows + block - 1) // block, _step_task(leaf, product, table, step, rows, columns, block))
 
 
 # Sequences
@@ -264,14 +249,8 @@ def _sequence_leaf(leaf, of):
     )  # fmt: skip
 
 
-class SequenceLeaf(NamedTuple):
-    """Leaf: all steps of some rows, by blocks of products as a tag says."""
-
-    function: NamedTuple
-    element: NamedTuple
-    block: NamedTuple
-    run = _sequence_leaf
-    arguments = _SequenceRows
+SequenceLeaf = leaf_class("SequenceLeaf", "function element block", _sequence_leaf, _SequenceRows)
+"""Leaf: all steps of some rows, by blocks of products as a tag says."""
 
 
 @subroutine

@@ -17,7 +17,7 @@ from ..precisions.rounding import round_operand
 from ..registry import ArraySpec, without_observers
 from ..runtime import cpu, threading
 from ..runtime.context import restore_on_failure
-from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
+from ..runtime.workspace import Workspace, address_of, empty
 
 NUMBERS = 1 << 11
 """Of states that a thread takes at a time in a step, or one row."""
@@ -137,17 +137,14 @@ def by_loop(sequence: Sequence) -> None:
     block = compiled.ROWS if alone else max(1, min(compiled.ROWS, -(-rows // threading.get_num_threads())))
     pool = (0, 1) if alone or rows <= block else threading.pool()
     table, memory_bytes = _table(sequence), block * width * states.itemsize
-    memory = take_workspace(pool[1] * memory_bytes)
-    try:
+    with Workspace(pool[1] * memory_bytes) as memory:
         of_products = "OneVector" if cpu.refusal("avx512") else "FourVectors"
         leaf, _ = leaf_of("SequenceLeaf", sequence.function, states.dtype, of_products)
         job = compiled.SequenceJob(
-            leaf, address_of(panels), depth, table.buffer_info()[0], address_of(memory), memory_bytes, len(states),
+            leaf, address_of(panels), depth, table.buffer_info()[0], memory, memory_bytes, len(states),
             -1 if sequence.backward else 1, rows, sequence.columns, block,
         )  # fmt: skip
         compiled.run_sequence(*pool, job)
-    finally:
-        return_workspace(memory)
 
 
 def _in_panels(matrix: np.ndarray, panel: int) -> np.ndarray:

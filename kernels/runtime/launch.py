@@ -1,9 +1,9 @@
 """Tasks over threads, for compiled kernels: `launch(pool, threads, tasks, job)` runs `job.run(task, worker, job)` for
 every task in range(tasks), on the caller's thread and on the waiting threads of the pool.
 
-A job is a NamedTuple of the arguments of its tasks whose class has the compiled function as `run`. (The function is
-selected by the type of the job, which is what Numba keeps between processes.) Tasks are handed out by an atomic
-counter, must not raise, and may not depend on which worker runs them.
+A job is a NamedTuple of the arguments of its tasks whose class has the compiled function as `run`; `task` makes that
+class of the function. (The function is selected by the type of the job, which is what Numba keeps between processes.)
+Tasks are handed out by an atomic counter, must not raise, and may not depend on which worker runs them.
 
 Starting costs about a microsecond while the threads of the pool still spin, which they do for 0.3 milliseconds after
 a job, and about 40 once they sleep (the caller works alone meanwhile, and spends 10 of them on waking the others). A
@@ -15,6 +15,9 @@ process: Numba's own layers can (workqueue with concurrent callers; GNU OpenMP a
 from __future__ import annotations
 
 import platform
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
 
 from .jit import cgutils, external, intrinsic, ir, subroutine, types
 from .pool_code import START
@@ -192,3 +195,28 @@ def launch(typingctx, pool, threads, tasks, job):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64, job), codegen
+
+
+def task(fields: str, **options: Any) -> Callable[[Callable[..., None]], Any]:
+    """Make the class of the jobs with these fields of the function that does one of their tasks:
+
+    @task("x out count")
+    def _copy_some(task, worker, job): ...
+
+    launch(pool, threads, tasks, _copy_some(x, out, count))
+    """
+    return lambda function: job_class(function.__name__, fields, subroutine(function, **options))
+
+
+def job_class(name: str, fields: str | tuple[str, ...], run: Any, **constants: Any) -> Any:
+    """The class of the jobs with these fields, whose tasks `run(task, worker, job)` does."""
+    made: Any = namedtuple(name, fields, module=run.py_func.__module__)
+    made.__doc__, made.run = run.__doc__, run
+    for each, value in constants.items():
+        setattr(made, each, value)
+    return made
+
+
+def leaf_class(name: str, fields: str, run: Any, arguments: Any, **constants: Any) -> Any:
+    """The class of leaves (`address_of_run`) that select code by the tags in these fields: `run(leaf, arguments)`."""
+    return job_class(name, fields, run, arguments=arguments, **constants)

@@ -188,6 +188,21 @@ def return_workspace(memory: np.ndarray) -> None:
         _workspaces.append(memory)
 
 
+class Workspace:
+    """At least `count` bytes that begin on a cache line, reserved for a block; their address is what `with` gives."""
+
+    __slots__ = ("_memory",)
+
+    def __init__(self, count: int) -> None:
+        self._memory = take_workspace(count)
+
+    def __enter__(self) -> int:
+        return address_of(self._memory)
+
+    def __exit__(self, *_: object) -> None:
+        return_workspace(self._memory)
+
+
 def release() -> None:
     """Give the memory that products keep back to the system."""
     _workspaces.clear()

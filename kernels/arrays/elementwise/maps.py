@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 from ...block.emit import I64, POINTER, loop_of_any, offset
 from ...runtime.emitter import Class, Pointer, emitter
 from ...runtime.jit import njit, subroutine
-from ...runtime.launch import call_at, launch
+from ...runtime.launch import call_at, launch, leaf_class, task
 from .ufuncs import LENGTH
 from .vectors import Vectors
 
@@ -61,13 +60,8 @@ def _map_leaf(leaf, part):
     _map(leaf.function, leaf.element, part.first, part.second, part.out, part.count)
 
 
-class Map(NamedTuple):
-    """Leaf: a function of `functions` over elements of a type of `block.sources`."""
-
-    function: NamedTuple
-    element: NamedTuple
-    run = _map_leaf
-    arguments = Part
+Map = leaf_class("Map", "function element", _map_leaf, Part)
+"""Leaf: a function of `functions` over elements of a type of `block.sources`."""
 
 
 @subroutine
@@ -75,27 +69,18 @@ def _cast_leaf(leaf, part):
     _cast(leaf.source, leaf.target, part.first, part.out, part.count)
 
 
-class Cast(NamedTuple):
-    """Leaf: elements of one type of `block.sources` cast to another; vectors of float32 read both."""
-
-    source: NamedTuple
-    target: NamedTuple
-    run = _cast_leaf
-    arguments = Part
+Cast = leaf_class("Cast", "source target", _cast_leaf, Part)
+"""Leaf: elements of one type of `block.sources` cast to another; vectors of float32 read both."""
 
 
-@subroutine
+@task("leaf first second out total size out_size")
 def _task(task, worker, job):
     first = task * LENGTH
     at, out = first * job.size, job.out + first * job.out_size
     call_at(job.leaf, Part(job.first + at, job.second + at, out, min(LENGTH, job.total - first)))
 
 
-class _Arrays(namedtuple("_Arrays", "leaf first second out total size out_size")):
-    run = _task
-
-
 @njit
 def run(pool, threads, leaf, first, second, out, total, size, out_size):
     """Map a leaf, known by its address, over `total` elements of `size` bytes at addresses; results have `out_size`."""
-    launch(pool, threads, (total + LENGTH - 1) // LENGTH, _Arrays(leaf, first, second, out, total, size, out_size))
+    launch(pool, threads, (total + LENGTH - 1) // LENGTH, _task(leaf, first, second, out, total, size, out_size))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from ...runtime.jit import carray, njit, subroutine
-from ...runtime.launch import launch
+from ...runtime.jit import carray, njit
+from ...runtime.launch import launch, task
 from ...runtime.raw_memory import pointer
 
 _PIECE = 1 << 13
@@ -16,7 +14,7 @@ _PIECE = 1 << 13
 _BYTE = np.uint8(0)
 
 
-@subroutine
+@task("mask x y out x_varies y_varies count word size")
 def _choose_piece(task, worker, job):
     first = task * _PIECE
     count, begin = min(_PIECE, job.count - first), first * job.size
@@ -40,24 +38,11 @@ def _choose_piece(task, worker, job):
             out[i] = this if mask[i] else other
 
 
-class _ChooseJob(NamedTuple):
-    mask: int
-    x: int
-    y: int
-    out: int
-    x_varies: bool
-    y_varies: bool
-    count: int
-    word: int
-    size: int
-    run = _choose_piece
-
-
 @njit
 def choose(pool, threads, mask, x, y, out, x_varies, y_varies, count, word, size):
     """out = x or y for each of `count` bytes of a mask, given by addresses.
 
     x and y are words of the type of `word`, with `size` bytes; one of the two may be a single word for all.
     """
-    job = _ChooseJob(mask, x, y, out, x_varies, y_varies, count, word, size)
+    job = _choose_piece(mask, x, y, out, x_varies, y_varies, count, word, size)
     launch(pool, threads, (count + _PIECE - 1) // _PIECE, job)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...runtime import cpu, invariance, threading
 from ...runtime.errstate import restore, silence
-from ...runtime.workspace import address_of, empty, return_workspace, take_workspace
+from ...runtime.workspace import Workspace, address_of, empty
 from .arrays import back, by_vectors, cast_leaf, is_half, leaf_of, map_arrays, memory_order
 from .turned import in_order
 from .ufuncs import LENGTH, Lines, Loop, lines_of, loop_of
@@ -243,16 +243,13 @@ def _through_float32(
         second_size = 4 if lines.varies else 0
     pool, threads = threading.pool()
     bytes_of_each = 3 * 4 * max(LENGTH, lines.length)
-    memory = take_workspace(threads * bytes_of_each)
-    try:
+    with Workspace(threads * bytes_of_each) as memory:
         job = ufunc_loops.Halves(
             loop.function, loop.data, widen, narrow, address_of(x), address_of(y), address_of(out), second_size,
             out.itemsize, x.size, lines.length, lines.period, 4 * lines.step, *_shares(x.size, lines.length),
-            address_of(memory), bytes_of_each,
+            memory, bytes_of_each,
         )  # fmt: skip
         ufunc_loops.run(pool, threads, job)
-    finally:
-        return_workspace(memory)
     return out
 
 

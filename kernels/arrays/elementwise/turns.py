@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 from ...block.emit import I8, I16, I32, I64
-from ...block.tags import constant
+from ...block.tags import constant, tag_class
 from ...block.transpose import copy_transposed
 from ...runtime.jit import njit, subroutine
-from ...runtime.launch import call_at, launch
+from ...runtime.launch import call_at, launch, leaf_class, task
 from ...runtime.raw_memory import get
 
+Word1 = tag_class("Word1", __name__, element=I8, size=1, lanes=16)
+"""Elements of a size, whatever their type, and rows and columns of a square that is transposed in registers."""
 
-class Word1(NamedTuple):
-    """Elements of a size, whatever their type, and rows and columns of a square that is transposed in registers."""
-
-    element, size, lanes = I8, 1, 16
-
-
-class Word2(NamedTuple):
-    element, size, lanes = I16, 2, 16
-
-
-class Word4(NamedTuple):
-    element, size, lanes = I32, 4, 8
-
-
-class Word8(NamedTuple):
-    element, size, lanes = I64, 8, 4
+Word2 = tag_class("Word2", __name__, element=I16, size=2, lanes=16)
+Word4 = tag_class("Word4", __name__, element=I32, size=4, lanes=8)
+Word8 = tag_class("Word8", __name__, element=I64, size=8, lanes=4)
 
 
 WORDS = {word.size: word() for word in (Word1, Word2, Word4, Word8)}
@@ -53,15 +41,11 @@ def _turn(leaf, job):
             )  # fmt: skip
 
 
-class Turn(NamedTuple):
-    """Leaf: some rows of the target, whose words are neighbours from row to row in the source."""
-
-    word: NamedTuple
-    run = _turn
-    arguments = _Rows
+Turn = leaf_class("Turn", "word", _turn, _Rows)
+"""Leaf: some rows of the target, whose words are neighbours from row to row in the source."""
 
 
-@subroutine
+@task("leaf places items blocks at_once rows columns row column size")
 def _task(task, worker, job):
     item, first = task // job.blocks, task % job.blocks * job.at_once
     source, target = get(job.places, item), get(job.places, job.items + item)
@@ -74,15 +58,11 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class _Matrices(namedtuple("_Matrices", "leaf places items blocks at_once rows columns row column size")):
-    run = _task
-
-
 @njit
 def run(pool, threads, leaf, places, items, at_once, rows, columns, row, column, size):
     """Copy `items` matrices of `rows` and `columns`, which begin at the addresses (2, items) at `places` in the source
     and in the target, some rows at a time (`at_once`). Words of `size` bytes are neighbours along the columns of a row
     in the target, whose rows are `row` bytes apart, and from row to row in the source, whose columns are `column`."""
     blocks = (rows + at_once - 1) // at_once
-    job = _Matrices(leaf, places, items, blocks, at_once, rows, columns, row, column, size)
+    job = _task(leaf, places, items, blocks, at_once, rows, columns, row, column, size)
     launch(pool, threads, items * blocks, job)

@@ -146,7 +146,7 @@ class Plan(NamedTuple):
     Attributes:
         function: `loops.run`.
         leaf: its address.
-        where: rows lie: the fields of `loops._Blocks` from `rows` on.
+        where: rows lie: the fields of `loops._task` from `rows` on.
         alone: whether there is work for one thread.
     """
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 from ...block.emit import I64, POINTER, loop, offset
 from ...block.tags import field_class, instance
 from ...runtime.emitter import Class, Fields, Type, emitter
 from ...runtime.jit import njit, subroutine
-from ...runtime.launch import call_at, launch
+from ...runtime.launch import call_at, launch, leaf_class, task
 from ..elementwise.sweeps import Row, Strip
 from .functions import Places
 
@@ -82,25 +81,18 @@ def _strips_leaf(leaf, at):
     _each_strip(leaf.function, leaf.element, at)
 
 
-class Rows(NamedTuple):
-    """Leaf: a function of rows, whose elements are a type of `block.sources`."""
-
-    function: NamedTuple
-    element: NamedTuple
-    run = _rows_leaf
-    arguments = _Arrays
+Rows = leaf_class("Rows", "function element", _rows_leaf, _Arrays)
+"""Leaf: a function of rows, whose elements are a type of `block.sources`."""
 
 
-class Strips(NamedTuple):
-    """Leaf: the same for rows with one lane each."""
-
-    function: NamedTuple
-    element: NamedTuple
-    run = _strips_leaf
-    arguments = _Arrays
+Strips = leaf_class("Strips", "function element", _strips_leaf, _Arrays)
+"""Leaf: the same for rows with one lane each."""
 
 
-@subroutine
+@task(
+    "leaf first second out one other weight bias weight_sums bias_sums eps rows columns segments stride step "
+    "period weight_step sum_step sums_of_task block"
+)
 def _task(task, worker, job):
     begin, sums = task * job.block, task * job.sums_of_task
     end = job.rows if job.rows - begin < 2 * job.block else begin + job.block
@@ -114,19 +106,9 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class _Blocks(
-    namedtuple(
-        "_Blocks",
-        "leaf first second out one other weight bias weight_sums bias_sums eps rows columns segments stride step "
-        "period weight_step sum_step sums_of_task block",
-    )
-):
-    run = _task
-
-
 @njit
 def run(pool, threads, leaf, fields):
-    """A leaf, known by its address, for rows, as the other fields of `_Blocks` say; a thread takes `block` of them at a
+    """A leaf, known by its address, for rows, as the other fields of `_task` say; a thread takes `block` of them at a
     time, and those that are left with the last ones: no two threads may work on the rows that a strip does again."""
-    job = _Blocks(leaf, *fields)
+    job = _task(leaf, *fields)
     launch(pool, threads, max(job.rows // job.block, 1), job)

@@ -7,27 +7,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...block.emit import F64, call, either, suffix
+from ...block.tags import tag_class
 from ...runtime.jit import ir
 from ..elementwise.sweeps import OfColumn, OfSegment, Row, Sweeps
 from .functions import Places
 
+Moments = tag_class("Moments", __name__, about_mean=True, scaled=True)
+"""The mean, and the root of the variance."""
 
-class Moments(NamedTuple):
-    """The mean, and the root of the variance."""
+Square = tag_class("Square", __name__, about_mean=False, scaled=True)
+"""The root of the mean square."""
 
-    about_mean, scaled = True, True
-
-
-class Square(NamedTuple):
-    """The root of the mean square."""
-
-    about_mean, scaled = False, True
-
-
-class Nothing(NamedTuple):
-    """A row stays as it is."""
-
-    about_mean, scaled = False, False
+Nothing = tag_class("Nothing", __name__, about_mean=False, scaled=False)
+"""A row stays as it is."""
 
 
 STATISTICS = {"moments": Moments(), "square": Square(), "nothing": Nothing()}

@@ -17,7 +17,7 @@ import numpy as np
 from ... import partial_sums
 from ...runtime import threading
 from ...runtime.invariance import is_demanded
-from ...runtime.workspace import address_of, return_workspace, take_workspace
+from ...runtime.workspace import Workspace, address_of
 from ..elementwise.arrays import is_half, readable
 
 __all__ = ["mean_of_all", "norm", "product", "sum", "sum_of_all", "sum_of_magnitudes", "sum_of_squares"]
@@ -147,9 +147,8 @@ def _by_loops(plan: _Plan, x: np.ndarray, about: np.ndarray | None) -> np.ndarra
     subtracted = 0 if about is None else address_of(about) + out_start
     places = address_of(x) + start, address_of(out) + out_start, subtracted
     if totals:
-        memory = take_workspace(totals)
-        run(pool, threads, leaf, table, *places, address_of(memory))
-        return_workspace(memory)
+        with Workspace(totals) as memory:
+            run(pool, threads, leaf, table, *places, memory)
     else:
         run(pool, threads, leaf, table, *places, 0)
     if expanded is None:

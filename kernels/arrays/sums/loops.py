@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...block.sources import Float64
 from ...block.tags import constant, field_class
 from ...runtime.jit import carray, njit, subroutine
-from ...runtime.launch import call_at, launch
+from ...runtime.launch import call_at, launch, task
 from ...runtime.raw_memory import get, pointer
 from .vectors import TILE, buffers, clear, join, join_lanes, join_row, join_rows, load_float64, store_as
 
@@ -249,7 +249,7 @@ class Reduction(NamedTuple):
         return field_class(tag, "element") is Float64
 
 
-@subroutine
+@task("leaf table x out about totals")
 def _task(task, worker, job):
     table = job.table
     chunks, steps, group = get(table, _CHUNKS), get(table, _CHUNK_STEPS), get(table, _GROUP)
@@ -260,14 +260,10 @@ def _task(task, worker, job):
     call_at(job.leaf, _Arguments(table, job.x, job.out, job.about, totals, first, last, chunk * steps, last_step))
 
 
-class _Job(namedtuple("_Job", "leaf table x out about totals")):
-    run = _task
-
-
 @njit
 def run(pool, threads, leaf, table, x, out, about, totals):
     """Reduce numbers at an address by a leaf, known by its own; `totals` are those of the chunks, where several are."""
     chunks, group, units = get(table, _CHUNKS), get(table, _GROUP), get(table, _UNITS)
-    launch(pool, threads, (units + group - 1) // group * chunks, _Job(leaf, table, x, out, about, totals))
+    launch(pool, threads, (units + group - 1) // group * chunks, _task(leaf, table, x, out, about, totals))
     if chunks > 1:
         call_at(leaf, _Arguments(table, x, out, about, totals, 0, units, -1, -1))

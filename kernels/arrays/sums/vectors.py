@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ...block import emit as e
 from ...block.microkernels import Rows
-from ...block.tags import field_class
+from ...block.tags import field_class, tag_class
 from ...runtime.emitter import Pointer, Type, emitter, float64, int64
 from ...runtime.jit import cgutils, ir
 
@@ -32,20 +32,14 @@ class Value(NamedTuple):
     emit = staticmethod(lambda builder, x, about: x)
 
 
-class Magnitude(NamedTuple):
-    """sum(|x|)"""
+Magnitude = tag_class(
+    "Magnitude", __name__, base=_Sum, emit=staticmethod(lambda builder, x, about: e.call(builder,
+    f"llvm.fabs.{e.suffix(e.F64, x.type.count)}", x.type, x)),
+)  # fmt: skip
+"""sum(|x|)"""
 
-    base = _Sum
-    emit = staticmethod(
-        lambda builder, x, about: e.call(builder, f"llvm.fabs.{e.suffix(e.F64, x.type.count)}", x.type, x)
-    )
-
-
-class Square(NamedTuple):
-    """sum(x**2)"""
-
-    base = _Sum
-    emit = staticmethod(lambda builder, x, about: builder.fmul(x, x))
+Square = tag_class("Square", __name__, base=_Sum, emit=staticmethod(lambda builder, x, about: builder.fmul(x, x)))
+"""sum(x**2)"""
 
 
 class SquaredDistance(NamedTuple):
@@ -64,11 +58,8 @@ class _Product:
     emit_join = staticmethod(lambda builder, a, b: builder.fmul(a, b))
 
 
-class Product(NamedTuple):
-    """prod(x)"""
-
-    base = _Product
-    emit = staticmethod(lambda builder, x, about: x)
+Product = tag_class("Product", __name__, base=_Product, emit=staticmethod(lambda builder, x, about: x))
+"""prod(x)"""
 
 
 FUNCTIONS = {each.__name__: each() for each in (Value, Magnitude, Square, SquaredDistance, Product)}
