@@ -110,22 +110,18 @@ class Tuning(NamedTuple):
     """Below which vectors take rounded operands that tiles, and pairs, would have as panels."""
 
     # Few rows or columns, in one pass over the other operand
-    rows_most: int = 128
+    rows_most: int = 32
     columns_most: int = 16
     """Rows (half as many of float64) and columns that are done without packing."""
     rows_across_most: float = math.inf
     rows_converted_most: float = math.inf
     rows_split_most: float = math.inf
     """The same where the matrix runs across the result, is converted, and is split in two parts."""
-    rows_beside_tiles_most: int = 64
     rows_beside_pairs_most: int = 24
     rows_kept_most: int = 32
-    """The same beside tiles (of exact products), beside pairs, and beside a matrix that is kept packed."""
+    """The same beside pairs, and beside a matrix that is kept packed."""
     rows_always: int = 4
     """So many are done in one pass at any depth."""
-    rows_in_place: int = 12
-    columns_in_place: int = 9
-    """Rows and columns from which blocks that read both operands where they lie are faster."""
     depth_of_row: int = 3
     depth_of_column: int = 8
     """Depth for each row, and for each column, that one pass needs."""
@@ -207,10 +203,9 @@ _LEVELS: dict[str, dict[str, Any]] = {
         "column_caches": 4,
     },
     "avx512_bf16": {"products_per_microsecond": 6e4, "column_caches": 4},
-    "avx512": {"wide_columns_most": 512},
+    "avx512": {"wide_columns_most": 512, "rows_across_most": 16, "rows_split_most": 32, "columns_most": 8},
     "avx2": {
         "wide_columns_most": 512,
-        "rows_most": 32,
         "rows_across_most": 6,
         "rows_converted_most": 16,
         "rows_split_most": 6,

@@ -23,8 +23,6 @@ from .compiled import computed_by_panels, is_exact, pairs_multiply, vector_isa, 
 
 ISAS = ("avx512", "avx2")
 
-_BYTES = np.dtype(np.uint8)
-
 _LINES, _COLUMNS = 64, 4096
 """Columns of a task, where sums are of lines along K and at most where a matrix runs across the result."""
 
@@ -42,17 +40,10 @@ def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int)
     if not exact:
         most = min(most, row.rows_split_most if _in_two(isa, dtype, precision) else row.rows_converted_most)
     if cpu.refusal("amx") is None:
-        most = min(most, row.rows_beside_tiles_most if exact else row.rows_always)
+        most = most if exact else row.rows_always
     elif pairs_multiply(dtype, precision):
         most = min(most, row.rows_beside_pairs_most)
     return max(row.rows_always, int(most))
-
-
-def _leaves_to_blocks(dtype: np.dtype, precision: str, m: int, n: int) -> bool:
-    """Whether blocks that read both operands where they lie (`unpacked.py`) are faster."""
-    row, rounded = tuning("avx512"), computed_by_panels("avx512", dtype, precision)
-    in_place = vector_isa() == "avx512" and dtype.name in ("float32", "float64") and rounded not in (None, "bf16x3")
-    return in_place and cpu.refusal("amx") is not None and m >= row.rows_in_place and n >= row.columns_in_place
 
 
 def refuses(named: str | None = None) -> Callable[..., str | None]:
@@ -70,8 +61,6 @@ def refuses(named: str | None = None) -> Callable[..., str | None]:
         most, few, exact = most_rows(isa, a.dtype, precision, m, k, n), min(m, n), is_exact(a.dtype, precision)
         if not 1 <= few <= most:
             return f"takes 1 to {most} {'rows' if m <= n else 'columns'} here"
-        if _leaves_to_blocks(a.dtype, precision, m, n):
-            return f"leaves [{m}, {k}] @ [{k}, {n}] to blocks of operands that are read where they lie"
         row = tuning(isa)
         least = row.exact_products if few > 1 else row.exact_row_bytes // a.dtype.itemsize
         values = math.prod(large.shape)
@@ -132,10 +121,9 @@ def rows_times(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, ro
     few, factors, convert = _factors(few, code)
     totals = np.zeros((units * m, n), code.working)  # not aligned, which takes 4 us more than it saves
     pool, threads = threading.pool()
-    strips = empty((threads, code.strip_bytes), _BYTES) if code.strip_bytes else totals
     width = code.columns or min(_COLUMNS, -(-n // (code.at_once * max(1, threads // units))) * code.at_once)
     job = code.job(
-        code.leaf, address_of(strips), code.strip_bytes, width, units, n, m, k,
+        code.leaf, width, units, n, m, k,
         address_of(factors), factors.strides[1], factors.strides[0],
         address_of(places), *strides, address_of(totals), *totals.strides,
     )  # fmt: skip
@@ -175,8 +163,8 @@ def _round_totals(totals: np.ndarray, dtype: np.dtype) -> np.ndarray:
 class _Code(NamedTuple):
     """The compiled function, and the class of its jobs; the addresses of the code that reads a matrix and of that which
     converts a row to be multiplied with it; whether it reads rows in vectors; how many columns of the result are a
-    task, or 0 where they are divided by threads into multiples of `at_once`; the bytes that each thread needs; whether
-    rows are multiplied as they are; how many parts they have; and the dtype of the sums."""
+    task, or 0 where they are divided by threads into multiples of `at_once`; whether rows are multiplied as they are;
+    how many parts they have; and the dtype of the sums."""
 
     run: Callable[..., None]
     job: Callable[..., Any]
@@ -185,7 +173,6 @@ class _Code(NamedTuple):
     sums: bool
     columns: int
     at_once: int
-    strip_bytes: int
     exact: bool
     parts: int
     working: np.dtype
@@ -198,7 +185,7 @@ def _code(isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision
     from ..block.loops import leaf_address
     from ..block.sources import ELEMENTS
     from .skinny_kernels import ROWS, ROWS_ALONG_K
-    from .skinny_loops import AddRows, Columns, ConvertRow, SumRows, TurnRows, multiply_rows, strip_bytes
+    from .skinny_loops import AddRows, Columns, ConvertRow, SumRows, multiply_rows
 
     along_k = strides[0] == dtype.itemsize
     if not along_k and strides[1] != dtype.itemsize:
@@ -208,13 +195,12 @@ def _code(isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision
     table = ROWS_ALONG_K if along_k and inner == "ieee" else ROWS
     rows = next(rows for most, rows in table[isa].items() if m <= most)
     tags = ELEMENTS[dtype.name], CONVERSIONS[inner, acting_rounding(inner, rounding)]
-    kind = AddRows if not along_k else TurnRows if rows.strip else SumRows
+    kind = SumRows if along_k else AddRows
     leaf, at_once = kind(*tags, rows), rows.vectors * 64 // working.itemsize
     parts = 2 if inner == "bf16x3" else 1
     convert = 0 if parts == 2 else leaf_address(ConvertRow(*tags))
-    columns = {AddRows: 0, TurnRows: at_once, SumRows: _LINES}[kind]
+    columns = _LINES if along_k else 0
     exact = inner == "ieee" and dtype.itemsize > 2
     return _Code(
-        multiply_rows, Columns, leaf_address(leaf), convert, kind is SumRows, columns, at_once, strip_bytes(leaf),
-        exact, parts, working,
+        multiply_rows, Columns, leaf_address(leaf), convert, along_k, columns, at_once, exact, parts, working,
     )  # fmt: skip

@@ -1,68 +1,42 @@
 """The innermost code of thin products: a block of the few rows times vectors of columns, or lines, of a matrix.
 
-The matrix is read in place, or from a *strip*. For many rows its values are widened, rounded or split once, and written
-one after the other into a strip in the L1 cache.
+The matrix is read in place: its values are widened, rounded or split on their way into registers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..block import emit as e
 from ..block.conversions import convert_lanes, in_two_bf16
 from ..block.microkernels import Rows
 from ..block.sources import Float32, Float64
-from ..block.tags import field_class
+from ..block.tags import field_class, tag_class
 from ..runtime.emitter import Fields, Pointer, Type, boolean, emitter
 from ..runtime.jit import ir
 
+One = tag_class("One", __name__, height=1, vectors=8, places=8, lines=4, step=256, asks=True)
+"""A block: `height` rows with so many `vectors` of columns, or with so many `lines` along K.
 
-class One(NamedTuple):
-    """A block: `height` rows with so many `vectors` of columns, or with so many `lines` along K.
+Sums stay in registers for `places` along K, or for `step` vectors of lines. `asks`: the matrix is prefetched.
+"""
 
-    Sums stay in registers for `places` along K, or for `step` vectors of lines. With `strip`, so many places of the
-    vectors are written to a strip first. `asks`: the matrix is prefetched.
-    """
-
-    height, vectors, places, lines, step, strip, asks = 1, 8, 8, 4, 256, False, True
-
-
-class Four(NamedTuple):
-    height, vectors, places, lines, step, strip, asks = 4, 6, 16, 4, 256, False, True
-
-
-class Eight(NamedTuple):
-    height, vectors, places, lines, step, strip, asks = 8, 3, 16, 3, 64, False, True
+Four = tag_class("Four", __name__, height=4, vectors=6, places=16, lines=4, step=256, asks=True)
+Eight = tag_class("Eight", __name__, height=8, vectors=3, places=16, lines=3, step=64, asks=True)
+OneOfAvx2 = tag_class("OneOfAvx2", __name__, height=1, vectors=4, places=8, lines=4, step=256, asks=False)
+FourOfAvx2 = tag_class("FourOfAvx2", __name__, height=4, vectors=1, places=8, lines=2, step=256, asks=False)
+SixOfAvx2 = tag_class("SixOfAvx2", __name__, height=6, vectors=1, places=8, lines=1, step=256, asks=False)
+TwoOfAvx2 = tag_class("TwoOfAvx2", __name__, height=2, vectors=1, places=0, lines=3, step=64)
 
 
-class Many(NamedTuple):
-    height, vectors, places, strip, asks = 8, 3, 64, True, True
-
-
-class OneOfAvx2(NamedTuple):
-    height, vectors, places, lines, step, strip, asks = 1, 4, 8, 4, 256, False, False
-
-
-class FourOfAvx2(NamedTuple):
-    height, vectors, places, lines, step, strip, asks = 4, 1, 8, 2, 256, False, False
-
-
-class SixOfAvx2(NamedTuple):
-    height, vectors, places, lines, step, strip, asks = 6, 1, 8, 1, 256, False, False
-
-
-class TwoOfAvx2(NamedTuple):
-    height, vectors, places, lines, step, strip = 2, 1, 0, 3, 64, False
-
-
-_OF_AVX512 = {1: One(), 4: Four(), 8: Eight(), math.inf: Many()}
+_OF_AVX512 = {1: One(), 4: Four(), math.inf: Eight()}
 _OF_AVX2 = {1: OneOfAvx2(), 4: FourOfAvx2(), math.inf: SixOfAvx2()}
 
 ROWS = {"avx512": _OF_AVX512, "avx2": _OF_AVX2}
-"""For each instruction set: the block by the largest number of rows that it is for. Without strips few places read long
-runs of memory. A Zen 3 is faster without prefetching, and with as few places as its L1 cache has lines 4096 bytes apart
+"""For each instruction set: the block by the largest number of rows that it is for. Few places read long runs of
+memory. A Zen 3 is faster without prefetching, and with as few places as its L1 cache has lines 4096 bytes apart
 (bench/NOTES.md, "Blocks of thin products")."""
 
 ROWS_ALONG_K = {"avx512": _OF_AVX512, "avx2": {1: OneOfAvx2(), math.inf: TwoOfAvx2()}}
@@ -92,17 +66,6 @@ class _Vectors:
         if self.parts == 2:
             return in_two_bf16(self.builder, value)[::-1]
         return [convert_lanes(self.builder, value, self.conversion)]
-
-    def in_strip(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
-        """The addresses of the parts of the `width` neighbouring vectors at one place of a strip."""
-        at = e.offset(self.builder, strip, self.builder.mul(index, e.I64(width * self.parts * e.LINE)))
-        places = [e.offset(self.builder, at, e.LINE * number) for number in range(width * self.parts)]
-        return [places[first : first + self.parts] for first in range(0, len(places), self.parts)]
-
-    def strip_parts(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
-        """The parts at these addresses."""
-        places = self.in_strip(strip, width, index)
-        return [[e.load(self.builder, self.kind, place, e.LINE) for place in each] for each in places]
 
     def factors(self, count: ir.Value, a_row: ir.Value, a_part: ir.Value) -> list[list[ir.Value]]:
         """The distances in bytes of the rows from the first of `count`, for each part in the order of `read`. Rows
@@ -173,85 +136,41 @@ def _of_width(builder: ir.IRBuilder, several: ir.Value, width: int, emit: Callab
 
 
 @emitter
-def fill_strip(
-    builder, leaf: Type, several: boolean, depth, b: Pointer, by_k, by_column, columns, strip: Pointer
-) -> None:
-    """Write `depth` places of one (possibly partial) vector of columns, or of `several` whole ones, to a strip. The
-    columns are neighbours in the matrix, or lie `by_column` bytes apart and are transposed."""
+def convert_row(builder, leaf: Type, count, source: Pointer, out: Pointer) -> None:
+    """Values that are neighbours, widened and rounded like those of the matrix, in whole vectors."""
     how = _Vectors(builder, leaf)
 
-    def put(value: ir.Value, places: list[ir.Value]) -> None:
-        for part, at in zip(how.in_parts(value), places, strict=True):
-            e.store(builder, part, at, e.LINE)
+    def piece(index: ir.Value, mask: ir.Value, _: list) -> list:
+        (value,) = how.read(e.offset(builder, source, builder.mul(index, e.I64(how.lanes * how.element.size))), mask)
+        e.store(builder, value, e.offset(builder, out, builder.mul(index, e.I64(e.LINE))), e.LINE)
+        return []
 
-    def across(width: int) -> None:
-        mask = how.first(columns)
-
-        def place(index: ir.Value, _: list) -> list:
-            start = e.offset(builder, b, builder.mul(index, by_k))
-            for number, places in enumerate(how.in_strip(strip, width, index)):
-                at = e.offset(builder, start, builder.mul(by_column, e.I64(how.lanes * number)))
-                put(how.matrix.read(at, None, mask), places)
-            return []
-
-        e.loop(builder, depth, [], place)
-
-    def transpose_lanes(width: int) -> None:
-        def square(index: ir.Value, _: list) -> list:
-            first = builder.mul(index, e.I64(how.lanes))
-            start, left = e.offset(builder, b, builder.mul(first, by_k)), builder.sub(depth, first)
-            mask = how.first(left)
-            for number in range(width):
-                lines = range(number * how.lanes, (number + 1) * how.lanes)
-                values = []
-                for line in lines:
-                    there = builder.select(builder.icmp_signed("<", e.I64(line), columns), mask, e.zero(mask.type))
-                    at = e.offset(builder, start, builder.mul(by_column, e.I64(line)))
-                    values.append(how.matrix.read(at, None, there))
-                for place, value in enumerate(e.transpose(builder, values)):
-                    with builder.if_then(builder.icmp_signed("<", e.I64(place), left), likely=True):
-                        put(value, how.in_strip(strip, width, builder.add(first, e.I64(place)))[number])
-            return []
-
-        e.loop(builder, builder.sdiv(builder.add(depth, e.I64(how.lanes - 1)), e.I64(how.lanes)), [], square)
-
-    emit = transpose_lanes if leaf.instance_class.turns else across
-    _of_width(builder, several, how.rows.vectors, lambda width, _: emit(width))
+    _pieces(builder, how, count, [], piece)
 
 
 @emitter
 def add_rows(
-    builder, leaf: Type, several: boolean, rows, depth, a: Fields, b: Pointer, step, ahead: Pointer, half,
-    totals: Fields, columns,
+    builder, leaf: Type, several: boolean, rows, depth, a: Fields, b: Pointer, step, ahead: Pointer, totals: Fields,
+    columns,
 ) -> None:  # fmt: skip
     """totals[r] += the sum over `depth` of a[r, q] * b[q], for `rows` rows, at most those that are multiplied at a
     time, and one (possibly partial) vector of columns, or `several` whole ones. a is an address with the bytes from row
-    to row and from part to part, totals one with those from row to row. b is a strip where the leaf has one.
-    From `ahead` on in steps of `step` bytes, which lie between rows of b unless it is a strip, the matrix is
-    prefetched: of a strip the first or the second `half` of each step."""
+    to row and from part to part, totals one with those from row to row. Rows of the matrix lie `step` bytes apart, and
+    are prefetched from `ahead` on."""
     (a, a_row, a_part), (totals, totals_row) = a, totals
     a, totals = (builder.inttoptr(x, e.POINTER) for x in (a, totals))
     how = _Vectors(builder, leaf)
-    size, bytes_of_b, strip = how.number.size, how.lanes * how.element.size, how.rows.strip
-    turns = leaf.instance_class.turns
+    size, bytes_of_b = how.number.size, how.lanes * how.element.size
 
     def emit(width: int, whole: bool) -> None:
         of_a, mask = how.factors(rows, a_row, a_part), how.all if whole else how.first(columns)
-        asked = how.element.size * how.rows.places if turns else width * bytes_of_b
-        lines = -(-asked // (2 * e.LINE if strip else e.LINE))
-        soon = e.offset(builder, ahead, builder.mul(half, e.I64(lines * e.LINE)))
-        last = e.I64(width * how.lanes - 1)
 
         def place(index: ir.Value, sums: list) -> list:
-            after = []
-            if strip:
-                of_b = how.strip_parts(b, width, index)
-            else:
-                at = e.offset(builder, b, builder.mul(index, step))
-                of_b = [how.read(e.offset(builder, at, bytes_of_b * number), mask) for number in range(width)]
+            at, after = e.offset(builder, b, builder.mul(index, step)), []
+            of_b = [how.read(e.offset(builder, at, bytes_of_b * number), mask) for number in range(width)]
             if how.rows.asks:
-                line = builder.select(builder.icmp_signed("<", index, last), index, last) if turns else index
-                e.prefetch_to_l2(builder, e.offset(builder, soon, builder.mul(line, step)), lines)
+                soon = e.offset(builder, ahead, builder.mul(index, step))
+                e.prefetch_to_l2(builder, soon, -(-width * bytes_of_b // e.LINE))
             start = e.offset(builder, a, builder.mul(index, e.I64(size)))
             for row, starts in enumerate(of_a):
                 factors = [e.load(builder, how.number.stored, e.offset(builder, start, by), size) for by in starts]

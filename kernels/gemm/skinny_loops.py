@@ -7,26 +7,22 @@ bf16x3 makes two parts of each value, and stores the rows twice. The rows themse
 first parts multiply the second.
 
 A block of rows (`skinny_kernels.ROWS`) is multiplied with vectors of columns of a matrix that runs across the result
-(`AddRows`), or with lines of a matrix that runs along K (`SumRows`). For more rows than a block has, the matrix is
-converted once, into a strip in the L1 cache. A matrix along K is transposed there (`TurnRows`). While the rows are
-multiplied with a strip, the values of the next one are prefetched.
+(`AddRows`), or with lines of a matrix that runs along K (`SumRows`).
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..block.emit import LINE
 from ..block.tags import constant
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import call_at, launch
+from ..runtime.launch import call_at, launch, leaf_class
 from ..runtime.raw_memory import get
-from .skinny_kernels import One, add_rows, fill_strip, sum_rows
+from .skinny_kernels import One, add_rows, convert_row, sum_rows
 
-_Arguments = namedtuple(
-    "_Arguments", "strip rows k a a_row a_part b by_k by_column totals totals_row totals_column columns"
-)
+_Arguments = namedtuple("_Arguments", "rows k a a_row a_part b by_k by_column totals totals_row totals_column columns")
 
 
 @subroutine
@@ -41,40 +37,19 @@ def _add(leaf, job):
             left = job.columns - column
             several = left >= vectors * lanes
             width = vectors * lanes if several else lanes
-            b = matrix = job.b + first * job.by_k + column * job.by_column
-            ahead, step = matrix + places * job.by_k, job.by_k
-            if constant(leaf.rows, "strip"):
-                b, step = job.strip, job.by_column if constant(leaf, "turns") else job.by_k
-                ahead = matrix + width * job.by_column if left > width else job.b + (first + places) * job.by_k
-                fill_strip(leaf, several, depth, matrix, job.by_k, job.by_column, left, b)
+            b = job.b + first * job.by_k + column * job.by_column
             for row in range(0, job.rows, height):
-                a, half = job.a + row * job.a_row + working * first, row // height % 2
+                a = job.a + row * job.a_row + working * first
                 to = job.totals + row * job.totals_row + working * column
                 add_rows(
-                    leaf, several, job.rows - row, depth, (a, job.a_row, job.a_part), b, step, ahead,
-                    half if constant(leaf.rows, "strip") else 0, (to, job.totals_row), left,
+                    leaf, several, job.rows - row, depth, (a, job.a_row, job.a_part), b, job.by_k,
+                    b + places * job.by_k, (to, job.totals_row), left,
                 )  # fmt: skip
             column += width
 
 
-class AddRows(NamedTuple):
-    """Leaf: columns of the result of a matrix that is contiguous across them."""
-
-    element: NamedTuple
-    conversion: NamedTuple
-    rows: NamedTuple
-    turns, run = False, _add
-    arguments = _Arguments
-
-
-class TurnRows(NamedTuple):
-    """Leaf: columns of the result of a matrix that runs along K, which is transposed into a strip."""
-
-    element: NamedTuple
-    conversion: NamedTuple
-    rows: NamedTuple
-    turns, run = True, _add
-    arguments = _Arguments
+AddRows = leaf_class("AddRows", "element conversion rows", _add, _Arguments)
+"""Leaf: columns of the result of a matrix that is contiguous across them."""
 
 
 @subroutine
@@ -98,14 +73,8 @@ def _sum(leaf, job):
             line += lines if several else 1
 
 
-class SumRows(NamedTuple):
-    """Leaf: columns of the result of a matrix that is contiguous along K."""
-
-    element: NamedTuple
-    conversion: NamedTuple
-    rows: NamedTuple
-    run = _sum
-    arguments = _Arguments
+SumRows = leaf_class("SumRows", "element conversion rows", _sum, _Arguments)
+"""Leaf: columns of the result of a matrix that is contiguous along K."""
 
 
 class _Row(NamedTuple):
@@ -117,14 +86,7 @@ class _Row(NamedTuple):
 @subroutine
 def _convert(leaf, job):
     """Values that are neighbours, widened and rounded like those of the matrix, from a cache line on."""
-    size = constant(leaf.element, "size")
-    lanes = LINE // max(4, size)
-    whole = job.k // lanes
-    if whole > 0:
-        fill_strip(leaf, False, whole, job.source, lanes * size, size, lanes, job.out)
-    if job.k > whole * lanes:
-        left, source = job.k - whole * lanes, job.source + whole * lanes * size
-        fill_strip(leaf, False, 1, source, 0, size, left, job.out + whole * LINE)
+    convert_row(leaf, job.k, job.source, job.out)
 
 
 class ConvertRow(NamedTuple):
@@ -133,13 +95,8 @@ class ConvertRow(NamedTuple):
     element: NamedTuple
     conversion: NamedTuple
     rows: NamedTuple = One()
-    turns, run = False, _convert
+    run = _convert
     arguments = _Row
-
-
-def strip_bytes(leaf: Any) -> int:
-    """Bytes of the strip that each thread needs for a leaf."""
-    return leaf.rows.strip * leaf.rows.places * leaf.rows.vectors * leaf.conversion.vector_parts * LINE
 
 
 @subroutine
@@ -150,7 +107,7 @@ def _task(task, worker, job):
     call_at(
         job.leaf,
         _Arguments(
-            job.strips + worker * job.strip_bytes, job.rows, job.k, job.a + unit * job.rows * job.a_row, job.a_row,
+            job.rows, job.k, job.a + unit * job.rows * job.a_row, job.a_row,
             job.a_part, b + first * job.by_column, job.by_k, job.by_column,
             job.totals + unit * job.rows * job.totals_row + first * job.totals_column, job.totals_row,
             job.totals_column, min(job.width, job.n - first),
@@ -159,18 +116,15 @@ def _task(task, worker, job):
 
 
 class Columns(
-    namedtuple(
-        "Columns",
-        "leaf strips strip_bytes width units n rows k a a_row a_part b by_k by_column totals totals_row totals_column",
-    )
+    namedtuple("Columns", "leaf width units n rows k a a_row a_part b by_k by_column totals totals_row totals_column")
 ):
     """Some rows times a matrix (k, n), added to `totals` (rows, n), in each of some units, whose rows and totals follow
     one another; `b` is the address of a table of those of their matrices, or that of the matrix of one unit.
 
     The rows at `a` lie `a_row` bytes apart. Where values of the matrix have two parts, they are there twice, `a_part`
-    bytes apart. `leaf` is the address of an `AddRows` or `TurnRows`, for which columns of totals are neighbours, or of
-    a `SumRows`; each thread has `strip_bytes` from `strips` on for it. Values of the matrix lie `by_k` bytes apart
-    along K and `by_column` bytes from column to column. Tasks are `width` columns of a unit.
+    bytes apart. `leaf` is the address of an `AddRows`, for which columns of totals are neighbours, or of a `SumRows`.
+    Values of the matrix lie `by_k` bytes apart along K and `by_column` bytes from column to column. Tasks are `width`
+    columns of a unit.
     """
 
     run = _task

@@ -100,7 +100,7 @@ def crossovers() -> list[Crossover]:
         Crossover(isa, "exact_row_bytes", "blas", "rows", False, float32, _ROW),
         Crossover(isa, "exact_split_products", "blas", "split_k", False, float32, _DEEP),
         Crossover(isa, "integer_products", "definition", "integer", False, ("int32", "ieee"), _INTEGERS),
-        Crossover(isa, "rows_most", "rows", isa, True, float32, _ROWS, along_k=isa == "avx2"),
+        Crossover(isa, "rows_most", "rows", isa, True, float32, _ROWS, along_k=True),
         Crossover(isa, "columns_most", "rows", isa, True, float32, _COLUMNS),
         Crossover(isa, "split_results_most", "split_k", isa, True, ("float32", "tf32"), _RESULTS),
         Crossover(isa, "spread_microseconds", "1 thread", "all threads", False, float32, ()),

@@ -303,7 +303,7 @@ def test_tune_writes_what_was_measured_and_processes_read_it(folder: Path, capsy
     assert cli.main(["tune", "--dry-run"]) == 0
     assert not list(folder.glob("*.json"))
     table = capsys.readouterr().out.splitlines()
-    assert table[1].split() == ["avx512.rows_most", "128", "362", "1.19"]
+    assert table[1].split() == ["avx512.rows_most", "32", "362", "1.68"]
     assert table[2] == "nothing was written"
     assert cli.main(["tune", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

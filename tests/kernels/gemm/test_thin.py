@@ -29,13 +29,6 @@ SHAPES = [
 SHAPES_OF_MANY = [(5, 300, 501), (8, 1040, 193), (13, 2049, 75), (600, 320, 20), (32, 1030, 300)]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def in_one_pass():
-    """Rows and columns that are left to blocks otherwise."""
-    with tuning.thresholds("avx512").override(rows_in_place=1 << 30):
-        yield
-
-
 def by_rows(isa, a, b, *how):
     """By the implementation, or by its loops where it leaves a layout to panels."""
     keywords = dict(zip(("precision", "rounding"), how, strict=False))
