@@ -226,32 +226,14 @@ def side(plan: Plan, is_a: bool, dtype: np.dtype, lines: int, depth: int, line_s
     return Side(leaf, along_k, lines, depth, line_stride, k_stride, *panel, kc)
 
 
-@functools.lru_cache(4096)
-def chunks(lines: int, depth: int, panel_lines: int, along_k: bool, kc: int, threads: int) -> tuple[int, int]:
-    """How packing is divided, in about four tasks for each thread: so many panels, and so much along K."""
-    panels, tasks = -(-lines // panel_lines), 4 * threads
-    if along_k:
-        panel_chunk = max(1, panels // tasks)
-        groups = -(-panels // panel_chunk)
-        return panel_chunk, up(depth * groups // tasks + 1, kc) if groups < tasks else up(depth, kc)
-    panel_chunk = min(panels, 128)
-    return panel_chunk, up(depth * -(-panels // panel_chunk) // tasks + 1, 32)
+chunks = functools.lru_cache(4096)(loops.chunks.py_func)
 
 
 @functools.lru_cache(4096)
 def blocks(plan: Plan, m: int, n: int, threads: int) -> tuple[int, int]:
-    """Sizes of the blocks of the result: about equal ones, and two or more for each thread where that is possible."""
-    scheme, kernel, wanted = plan.scheme, plan.scheme.kernel, 2 * threads if threads > 1 else 1
-    rows, columns = -(-m // scheme.mc), -(-n // scheme.nc)
-    while rows * columns < wanted:
-        height, width = m // rows // kernel.mr, n // columns // kernel.nr
-        if max(height, width) < 2:
-            break
-        if width >= height:
-            columns += 1
-        else:
-            rows += 1
-    return up(-(-m // rows), kernel.mr), up(-(-n // columns), kernel.nr)
+    """Sizes of the blocks of the result."""
+    scheme, kernel = plan.scheme, plan.scheme.kernel
+    return loops.block_sizes.py_func(m, n, scheme.mc, scheme.nc, kernel.mr, kernel.nr, threads)
 
 
 def even(count: int, most: int, multiple: int) -> int:

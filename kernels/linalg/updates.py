@@ -91,14 +91,7 @@ def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at, target):
     leaf, panel_lines = with_.b_along if along else with_.b_across, with_.nr
     if is_a:
         leaf, panel_lines = with_.a_along if along else with_.a_across, with_.mr
-    panels, tasks = (lines + panel_lines - 1) // panel_lines, 4 * threads
-    if along:
-        panel_chunk = max(1, panels // tasks)
-        groups = (panels + panel_chunk - 1) // panel_chunk
-        k_chunk = _up(depth * groups // tasks + 1, with_.kc) if groups < tasks else _up(depth, with_.kc)
-    else:
-        panel_chunk = min(panels, 128)
-        k_chunk = _up(depth * ((panels + panel_chunk - 1) // panel_chunk) // tasks + 1, 32)
+    panel_chunk, k_chunk = loops.chunks(lines, depth, panel_lines, along, with_.kc, threads)
     packing = loops.Packing(
         leaf=leaf, line_stride=line_stride, k_stride=k_stride, lines=lines, depth=depth, kc=with_.kc,
         panel_lines=panel_lines, k_bytes=0, panel_chunk=panel_chunk, k_chunk=k_chunk,
@@ -111,26 +104,10 @@ def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at, target):
 
 
 @subroutine
-def _blocks(leaves, m, n, threads):
-    """Sizes of the blocks of the result, as `kernels.block.plans.blocks`."""
-    wanted = 2 * threads if threads > 1 else 1
-    rows, columns = (m + leaves.mc - 1) // leaves.mc, (n + leaves.nc - 1) // leaves.nc
-    while rows * columns < wanted:
-        height, width = m // rows // leaves.mr, n // columns // leaves.nr
-        if max(height, width) < 2:
-            break
-        if width >= height:
-            columns += 1
-        else:
-            rows += 1
-    return _up((m + rows - 1) // rows, leaves.mr), _up((n + columns - 1) // columns, leaves.nr)
-
-
-@subroutine
 def _multiply_packed(p, threads, less, m, n, k, packed_a, packed_b, c, c_row):
     with_ = p.leaves
     sums = with_.mc * with_.nc * p.size * (2 if p.size == 4 else 1)
-    mc, nc = _blocks(with_, m, n, threads)
+    mc, nc = loops.block_sizes(m, n, with_.mc, with_.nc, with_.mr, with_.nr, threads)
     sizes = loops.Sizes(m=m, n=n, k=k, kc=with_.kc, mc=mc, nc=nc, scratch_bytes=sums)
     target = loops.Target(
         leaf=with_.less if less else with_.plain, row_stride=c_row, item_bytes=p.size, alpha_bits=0, beta_bits=0,
