@@ -7,7 +7,7 @@ from collections import namedtuple
 import numpy as np
 
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import job_class, launch
 from ..runtime.raw_memory import get, pointer, put
 
 _Arrays = namedtuple("_Arrays", "source index out wrong lines wanted count inner block skip flip")
@@ -43,10 +43,8 @@ def _gather_task(task, worker, of):
         put(of.wrong, 0, 1)
 
 
-class Gather(_Arrays):
-    """A line is a part (inner) of the result."""
-
-    run = _gather_task
+Gather = job_class("Gather", _Arrays._fields, _gather_task)
+"""A line is a part (inner) of the result."""
 
 
 @subroutine
@@ -66,10 +64,8 @@ def _scatter_task(task, worker, of):
         put(of.wrong, 0, 1)
 
 
-class Scatter(_Arrays):
-    """A line is a part (count, inner) of the result."""
-
-    run = _scatter_task
+Scatter = job_class("Scatter", _Arrays._fields, _scatter_task)
+"""A line is a part (count, inner) of the result."""
 
 
 @njit

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import job_class, launch
 from ..runtime.raw_memory import allocate, free, pointer
 
 
@@ -60,28 +58,13 @@ def _piece(task, worker, job):
             _resample(x, out, places, shares, job)
 
 
-class Job(NamedTuple):
-    """Resample an array (lead, length, rest) to (lead, count, rest), given by addresses, with places and shares (parts,
-    count), `leads` of the first dimension at a time.
+Job = job_class("Job", "back x out places shares lead length count rest parts leads zero size", _piece)
+"""Resample an array (lead, length, rest) to (lead, count, rest), given by addresses, with places and shares (parts,
+count), `leads` of the first dimension at a time.
 
-    The transpose (`back`) uses places and shares (parts, length). `zero` has the type of the numbers, and `size` their
-    bytes.
-    """
-
-    back: bool
-    x: int
-    out: int
-    places: int
-    shares: int
-    lead: int
-    length: int
-    count: int
-    rest: int
-    parts: int
-    leads: int
-    zero: float
-    size: int
-    run = _piece
+The transpose (`back`) uses places and shares (parts, length). `zero` has the type of the numbers, and `size` their
+bytes.
+"""
 
 
 @njit

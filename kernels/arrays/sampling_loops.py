@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 import numpy as np
 
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import job_class, launch
 from ..runtime.raw_memory import pointer
 
 _TAPS, _CONSTANTS = 4, 7
@@ -122,16 +120,13 @@ def _sample_points(task, worker, job):
             out[c * job.points + point] = total
 
 
-class Job(
-    namedtuple(
-        "Job",
-        "images places out constants scratch count channels points dims mode padding block size depth height width one",
-    )
-):
-    """Addresses, sizes, and the numbers of the mode and of the padding; `block` points are a task. `one` has the type
-    of the numbers, and `size` their bytes."""
-
-    run = _sample_points
+Job = job_class(
+    "Job",
+    "images places out constants scratch count channels points dims mode padding block size depth height width one",
+    _sample_points,
+)
+"""Addresses, sizes, and the numbers of the mode and of the padding; `block` points are a task. `one` has the type
+of the numbers, and `size` their bytes."""
 
 
 @njit

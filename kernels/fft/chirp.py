@@ -16,7 +16,7 @@ from ..block.loops import leaf_address
 from ..block.tags import constant, field_class
 from ..runtime.emitter import Fields, Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch, leaf_class
+from ..runtime.launch import call_at, job_class, launch, leaf_class
 from ..runtime.raw_memory import get
 from .butterflies import Arithmetic
 from .codelets import vectors
@@ -133,14 +133,12 @@ def _chirp_task(task, worker, job):
             call_at(multiply, MultiplyArguments(first + row * step, straight, crossed, target, n, job.scale))
 
 
-class Chirps(
-    namedtuple("Chirps", "table swap scale source source_step target target_step batch chunk rows memory worker_bytes")
-):
-    """Transform `batch` rows by the table at an address, `chunk` of them in a task, in memory of worker_bytes for each
-    thread. `rows` are transformed together. The last task may have fewer; it takes some of the one before again, which
-    both write alike."""
-
-    run = _chirp_task
+Chirps = job_class(
+    "Chirps", "table swap scale source source_step target target_step batch chunk rows memory worker_bytes", _chirp_task
+)
+"""Transform `batch` rows by the table at an address, `chunk` of them in a task, in memory of worker_bytes for each
+thread. `rows` are transformed together. The last task may have fewer; it takes some of the one before again, which
+both write alike."""
 
 
 @njit

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ..block.emit import LINE
 from ..block.tags import constant
 from ..runtime.jit import njit, subroutine
-from ..runtime.launch import call_at, launch, leaf_class
+from ..runtime.launch import call_at, job_class, launch, leaf_class
 from ..runtime.raw_memory import get
 from .skinny_kernels import One, add_rows, convert_row, sum_rows
 
@@ -115,19 +115,17 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class Columns(
-    namedtuple("Columns", "leaf width units n rows k a a_row a_part b by_k by_column totals totals_row totals_column")
-):
-    """Some rows times a matrix (k, n), added to `totals` (rows, n), in each of some units, whose rows and totals follow
-    one another; `b` is the address of a table of those of their matrices, or that of the matrix of one unit.
+Columns = job_class(
+    "Columns", "leaf width units n rows k a a_row a_part b by_k by_column totals totals_row totals_column", _task
+)
+"""Some rows times a matrix (k, n), added to `totals` (rows, n), in each of some units, whose rows and totals follow
+one another; `b` is the address of a table of those of their matrices, or that of the matrix of one unit.
 
-    The rows at `a` lie `a_row` bytes apart. Where values of the matrix have two parts, they are there twice, `a_part`
-    bytes apart. `leaf` is the address of an `AddRows`, for which columns of totals are neighbours, or of a `SumRows`.
-    Values of the matrix lie `by_k` bytes apart along K and `by_column` bytes from column to column. Tasks are `width`
-    columns of a unit.
-    """
-
-    run = _task
+The rows at `a` lie `a_row` bytes apart. Where values of the matrix have two parts, they are there twice, `a_part`
+bytes apart. `leaf` is the address of an `AddRows`, for which columns of totals are neighbours, or of a `SumRows`.
+Values of the matrix lie `by_k` bytes apart along K and `by_column` bytes from column to column. Tasks are `width`
+columns of a unit.
+"""
 
 
 @njit

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..block.tags import constant
 from ..runtime.jit import subroutine
+from ..runtime.launch import job_class
 from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,
@@ -88,10 +89,8 @@ def _cholesky_task(task, worker, group):
         write_info(tag, job.info, first, last, info, a)
 
 
-class Cholesky(Group):
-    """a to x and info, n x n; workspace n * n."""
-
-    run = _cholesky_task
+Cholesky = job_class("Cholesky", Group._fields, _cholesky_task)
+"""a to x and info, n x n; workspace n * n."""
 
 
 @subroutine
@@ -169,10 +168,8 @@ def _lu_task(task, worker, group):
         write_info(tag, job.info, first, last, info, a)
 
 
-class LUFactor(Group):
-    """a to x, pivots to y, and info, m x n; workspace m * n + min(m, n)."""
-
-    run = _lu_task
+LUFactor = job_class("LUFactor", Group._fields, _lu_task)
+"""a to x, pivots to y, and info, m x n; workspace m * n + min(m, n)."""
 
 
 @subroutine
@@ -256,10 +253,8 @@ def _solve_task(task, worker, group):
         write_info(tag, job.info, first, last, info, a)
 
 
-class Solve(Group):
-    """a and b to x, the factors to y, pivots to z, and info; n x n and n x k; workspace n * (n + k + 1)."""
-
-    run = _solve_task
+Solve = job_class("Solve", Group._fields, _solve_task)
+"""a and b to x, the factors to y, pivots to z, and info; n x n and n x k; workspace n * (n + k + 1)."""
 
 
 @subroutine
@@ -281,10 +276,8 @@ def _inv_task(task, worker, group):
         write_info(tag, job.info, first, last, info, a)
 
 
-class Inv(Group):
-    """a to x, and info; n x n; workspace n * (2 * n + 1)."""
-
-    run = _inv_task
+Inv = job_class("Inv", Group._fields, _inv_task)
+"""a to x, and info; n x n; workspace n * (2 * n + 1)."""
 
 
 @subroutine
@@ -309,7 +302,5 @@ def _triangular_task(task, worker, group):
         unpack(tag, b, m * n, job.x + first * m * n * size, last)
 
 
-class Triangular(Group):
-    """a and b (m x n) to x; `options` as above; workspace m * n and the square of a's order."""
-
-    run = _triangular_task
+Triangular = job_class("Triangular", Group._fields, _triangular_task)
+"""a and b (m x n) to x; `options` as above; workspace m * n and the square of a's order."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ..block.tags import constant
 from ..runtime.jit import subroutine
+from ..runtime.launch import job_class
 from ..runtime.raw_memory import get, put
 from .groups import Group, details
 from .lanes import (
@@ -267,11 +268,9 @@ def _eigh_task(task, worker, group):
         put(job.z, first // lanes, sweeps)
 
 
-class Eigh(Group):
-    """a to w (x), V (y, or 0), sweeps of each group (z, int64) and info; n x n, of the upper triangle if options is 1;
-    workspace `eigh_vectors`."""
-
-    run = _eigh_task
+Eigh = job_class("Eigh", Group._fields, _eigh_task)
+"""a to w (x), V (y, or 0), sweeps of each group (z, int64) and info; n x n, of the upper triangle if options is 1;
+workspace `eigh_vectors`."""
 
 
 @subroutine
@@ -317,9 +316,7 @@ def _block_task(task, worker, group):
         unpack(tag, v, n * n, job.x + place, last)
 
 
-class EighBlock(Group):
-    """Some rotations of symmetric a, n x n with n even: what is left to x, the product of the rotations, transposed, to
-    y, and to info whether there were any. b: the least element that is rotated, and the same relative to the diagonal;
-    options: the most sweeps; workspace `eigh_vectors`."""
-
-    run = _block_task
+EighBlock = job_class("EighBlock", Group._fields, _block_task)
+"""Some rotations of symmetric a, n x n with n even: what is left to x, the product of the rotations, transposed, to
+y, and to info whether there were any. b: the least element that is rotated, and the same relative to the diagonal;
+options: the most sweeps; workspace `eigh_vectors`."""

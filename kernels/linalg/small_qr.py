@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ..block.tags import constant
 from ..runtime.jit import subroutine
+from ..runtime.launch import job_class
 from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,
@@ -126,8 +127,6 @@ def _qr_task(task, worker, group):
         unpack(tag, a, k * n, job.y + first * k * n * size, last)
 
 
-class Qr(Group):
-    """a (m x n) to Q (x, m x k, or 0) and R (y, k x n), or, where z is not 0, to reflectors (y) and factors (z);
-    workspace `qr_vectors`."""
-
-    run = _qr_task
+Qr = job_class("Qr", Group._fields, _qr_task)
+"""a (m x n) to Q (x, m x k, or 0) and R (y, k x n), or, where z is not 0, to reflectors (y) and factors (z);
+workspace `qr_vectors`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..block.tags import constant
 from ..runtime.jit import subroutine
+from ..runtime.launch import job_class
 from .groups import Group, details
 from .lanes import VECTOR_BYTES, load_lanes, pack, read_int32, select, splat, store_lanes, unpack, write
 from .small_factors import lu_substitute, substitute_any
@@ -36,10 +37,8 @@ def _lu_solve_task(task, worker, group):
         unpack(tag, b, n * k, job.x + first * n * k * size, last)
 
 
-class LUSolve(Group):
-    """Factors a, pivots y and b (n x k) to x; of the transposed equation if options is 1; workspace n * (n + k + 1)."""
-
-    run = _lu_solve_task
+LUSolve = job_class("LUSolve", Group._fields, _lu_solve_task)
+"""Factors a, pivots y and b (n x k) to x; of the transposed equation if options is 1; workspace n * (n + k + 1)."""
 
 
 @subroutine
@@ -81,7 +80,5 @@ def _mirror(tag, n, a, b):
             store_lanes(b + (j * n + i) * _V, x)
 
 
-class CholeskySolve(Group):
-    """The lower factor a and b (n x k) to x, or, where b is 0, the inverse (k = n) to x; workspace n * (n + k)."""
-
-    run = _cholesky_solve_task
+CholeskySolve = job_class("CholeskySolve", Group._fields, _cholesky_solve_task)
+"""The lower factor a and b (n x k) to x, or, where b is 0, the inverse (k = n) to x; workspace n * (n + k)."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..block.tags import constant
 from ..runtime.jit import subroutine
+from ..runtime.launch import job_class
 from ..runtime.raw_memory import get, put
 from .groups import Group, details
 from .lanes import (
@@ -251,7 +252,5 @@ def _svd_task(task, worker, group):
         put(job.b, first // lanes, sweeps)
 
 
-class Svd(Group):
-    """a to S (x), U (y), Vh (z), sweeps of each group (b, int64) and info; m x n; workspace `svd_vectors`."""
-
-    run = _svd_task
+Svd = job_class("Svd", Group._fields, _svd_task)
+"""a to S (x), U (y), Vh (z), sweeps of each group (b, int64) and info; m x n; workspace `svd_vectors`."""

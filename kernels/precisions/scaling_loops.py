@@ -7,7 +7,7 @@ from collections import namedtuple
 import numpy as np
 
 from ..runtime.jit import carray, njit, subroutine
-from ..runtime.launch import launch
+from ..runtime.launch import job_class, launch
 from ..runtime.raw_memory import allocate, free, pointer
 
 TENSOR, E8M0, E4M3, FP32, BF16, RCEIL, CEIL, EVEN = range(8)
@@ -193,11 +193,9 @@ def _round_task(task, worker, job):
     carray(pointer(job.lows + 4 * task, zero), 1)[0] = low
 
 
-class Rows(_Rows):
-    """The addresses of x (rows, k), of the result, and of a number for each task, which takes so many lines: the least
-    bits of its results, minus 1. The rest are those of `round_rows`, to nearest."""
-
-    run = _round_task
+Rows = job_class("Rows", _Rows._fields, _round_task)
+"""The addresses of x (rows, k), of the result, and of a number for each task, which takes so many lines: the least
+bits of its results, minus 1. The rest are those of `round_rows`, to nearest."""
 
 
 @njit

@@ -17,7 +17,7 @@ from ..block.emit import I64, POINTER, broadcast, load, loop, loop_of_any, offse
 from ..block.tags import field_class, tag_class
 from ..runtime.emitter import Class, Pointer, Type, emitter
 from ..runtime.jit import ir, njit, subroutine
-from ..runtime.launch import call_at, launch, leaf_class, task
+from ..runtime.launch import call_at, job_class, launch, leaf_class, task
 
 WORDS = 3
 """Of the table, for each array."""
@@ -266,13 +266,11 @@ def _sequence_task(task, worker, job):
     )  # fmt: skip
 
 
-class SequenceJob(
-    namedtuple("SequenceJob", "leaf matrix depth table memory memory_bytes length direction rows columns block")
-):
-    """At least one step of a sequence by a leaf: a thread takes `block` rows at a time, all steps of them. Each has
-    memory for their products."""
-
-    run = _sequence_task
+SequenceJob = job_class(
+    "SequenceJob", "leaf matrix depth table memory memory_bytes length direction rows columns block", _sequence_task
+)
+"""At least one step of a sequence by a leaf: a thread takes `block` rows at a time, all steps of them. Each has
+memory for their products."""
 
 
 @njit

@@ -6,12 +6,10 @@ to the next of each.
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from ...block.emit import I64, POINTER
 from ...runtime.emitter import emitter
 from ...runtime.jit import ir, njit, subroutine
-from ...runtime.launch import call_at, launch
+from ...runtime.launch import call_at, job_class, launch
 from .maps import Part
 
 _OPERANDS = 3
@@ -43,16 +41,14 @@ def _task(task, worker, job):
         )  # fmt: skip
 
 
-class Lines(
-    namedtuple("Lines", "function data first second out size second_size out_size total length period step lines block")
-):
-    """Calls of a loop, known by its address, for `total` elements of arrays at addresses, in lines of `length`.
+Lines = job_class(
+    "Lines", "function data first second out size second_size out_size total length period step lines block", _task
+)
+"""Calls of a loop, known by its address, for `total` elements of arrays at addresses, in lines of `length`.
 
-    The second operand of line i begins `step` bytes times i % `period` behind its address; sizes are the bytes from one
-    element to the next, 0 for a second operand that has one for a line. A task is `block` of the `lines`.
-    """
-
-    run = _task
+The second operand of line i begins `step` bytes times i % `period` behind its address; sizes are the bytes from one
+element to the next, 0 for a second operand that has one for a line. A task is `block` of the `lines`.
+"""
 
 
 @subroutine
@@ -83,21 +79,18 @@ def _halves_task(task, worker, job):
         call_at(job.narrow, Part(results, 0, job.out + 2 * begin, count))
 
 
-class Halves(
-    namedtuple(
-        "Halves",
-        "function data widen narrow first second out second_size out_size total length period step lines block memory "
-        "memory_bytes",
-    )
-):
-    """The same for arrays of a half type, by a loop over float32 in pieces that fit the cache.
+Halves = job_class(
+    "Halves",
+    "function data widen narrow first second out second_size out_size total length period step lines "
+    "block memory memory_bytes",
+    _halves_task,
+)
+"""The same for arrays of a half type, by a loop over float32 in pieces that fit the cache.
 
-    `widen` and `narrow` are the addresses of the leaves that convert to float32 and back; `narrow` is 0 for results of
-    another type. A second operand with `second_size` 2 is of the half type too, any other one is float32; -1 stands for
-    no second operand. Each worker has memory for three lines, or as many as make up `LENGTH` numbers.
-    """
-
-    run = _halves_task
+`widen` and `narrow` are the addresses of the leaves that convert to float32 and back; `narrow` is 0 for results of
+another type. A second operand with `second_size` 2 is of the half type too, any other one is float32; -1 stands for
+no second operand. Each worker has memory for three lines, or as many as make up `LENGTH` numbers.
+"""
 
 
 @njit
