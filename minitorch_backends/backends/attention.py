@@ -65,7 +65,7 @@ def can_use(kernel: str, params: SDPAParams, debug: bool) -> bool:
     return sentence is None
 
 
-def refusal(kernel: str, params: SDPAParams) -> str | None:
+def refusal(kernel: str, params: SDPAParams, of_mask: bool = False) -> str | None:
     """The reason why a kernel does not take a call under the current flags, or None if it does."""
     if not current().read(SWITCHES[kernel]):
         return f"{SWITCHES[kernel]} = False"
@@ -77,7 +77,7 @@ def refusal(kernel: str, params: SDPAParams) -> str | None:
         "causal": params.is_causal,
         "gqa": params.enable_gqa,
         "dropout": params.dropout,
-        "mask_needs_gradient": getattr(params.attn_mask, "requires_grad", False),
+        "mask_needs_gradient": of_mask or getattr(params.attn_mask, "requires_grad", False),
     }
     if params.scale is not None:
         keywords["scale"] = params.scale
@@ -85,7 +85,7 @@ def refusal(kernel: str, params: SDPAParams) -> str | None:
     return attention_kernel.implementations[kernel].refusal(specs, keywords)
 
 
-def select_kernel(params: SDPAParams) -> str:
+def select_kernel(params: SDPAParams, of_mask: bool = False) -> str:
     """The first kernel in the order of `cuda.sdp_priority` that takes the call.
 
     Raises RuntimeError with the reasons of all kernels if none does.
@@ -97,7 +97,7 @@ def select_kernel(params: SDPAParams) -> str:
             "False; set one of them to True, or leave the scope that allows none"
         )
     for kernel in current().read("cuda.sdp_priority").split(","):
-        sentence = refusal(kernel, params)
+        sentence = refusal(kernel, params, of_mask)
         if sentence is None:
             return kernel
         refusals.append(f"{kernel}: {sentence}")

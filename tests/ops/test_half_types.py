@@ -37,6 +37,7 @@ MOST_SAMPLES = 3
 
 CHAIN = "a chain of products; each has the dtype of its operands, and uses the kernels of that dtype"
 EXCEPTIONS = {
+    "attend": "rounds probabilities before they meet the values, as flash attention does",
     "chain_matmul": CHAIN,
     "contraction": CHAIN,
     "ctc_loss": "its samples are normalised first, by log_softmax, which rounds",
@@ -47,7 +48,7 @@ EXCEPTIONS = {
     "multi_dot": CHAIN,
     "multi_head_attention_forward": "layers that each round, as a module of them does",
     "standardize_backward": "is tested about a mean that is computed, and rounded, before",
-    "scaled_dot_product_attention": "rounds probabilities before they meet the values, as flash attention does",
+    "scaled_dot_product_attention": "consists of `attend`",
 }
 """What may round more than once, and why."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ...backends.operands import Roles, act_on, formats_of, recorded_state
 from ...flags import current
 from ...tensor.tensor import Tensor, adopt
 from ..elementwise.dropout import dropout
+from ..gradients import counts
 from ..matmul.by_role import round_along, to_dtype
 from ..matmul.matmul import matmul
 
@@ -108,30 +110,41 @@ def attention_of_ops(
 
 
 def gradients(
-    g: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    causal: bool,
-    precision: str | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of a fused kernel (4-D operands) computed by ops, so that they can be differentiated again."""
-    dtypes, shapes = [each.dtype for each in (query, key, value)], [each.shape for each in (query, key, value)]
+    g: Tensor, for_statistics: Tensor, inputs: Sequence[Tensor], scale: float, causal: bool, precision: str | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The gradients of a kernel of attention computed by ops, so that they can be differentiated again.
+
+    `inputs` are query, key, value, and a mask if there is one. The gradients have the batch of the result, which the
+    engine reduces.
+    """
+    query, key, value, mask = inputs if len(inputs) == 4 else (*inputs, None)
     g, query, key, value, mask = _widen(g, query, key, value, mask)
+    heads = query.shape
     query, key, value, mask = _groups(query, key, value, mask)
     g = g.reshape(*query.shape[:-1], g.shape[-1])
     weights = _weights(query, key, mask, scale, causal, precision)
     slopes = matmul(g, value.mT, precision=precision)
-    slopes = weights * (slopes - (slopes * weights).sum(-1, keepdim=True)) * scale
-    grads = [
-        matmul(slopes, key, precision=precision),
-        matmul(slopes.mT, query, precision=precision),
+    slopes = weights * (slopes - (slopes * weights).sum(-1, keepdim=True))
+    if counts(for_statistics) and weights.shape[-1]:
+        slopes = slopes + _of_statistics(for_statistics.reshape(2, *weights.shape[:-1], 1), weights)
+    scaled = slopes * scale
+    found = [
+        matmul(scaled, key, precision=precision),
+        matmul(scaled.mT, query, precision=precision),
         matmul(weights.mT, g, precision=precision),
     ]
-    summed = [grads[0].reshape(shapes[0])]
-    for grad, shape in zip(grads[1:], shapes[1:], strict=True):
-        summed.append(grad.sum_to_size(*shape) if grad.ndim == 4 else grad.sum(-3).reshape(shape))
-    first, second, third = (grad.to(dtype) for grad, dtype in zip(summed, dtypes, strict=True))
-    return first, second, third
+    if query.ndim > len(heads):
+        found = [found[0].flatten(-4, -3), found[1].sum(-3), found[2].sum(-3)]
+        slopes = slopes.flatten(-4, -3)
+    return found[0], found[1], found[2], None if mask is None else slopes
+
+
+def _of_statistics(g: Tensor, weights: Tensor) -> Tensor:
+    """The gradient of scores from those of the largest score of a row and of the sum of exp(score - largest), which is
+    1 over the largest weight. Rows that see no key have constants."""
+    largest = weights.amax(-1, keepdim=True)
+    first = adopt((weights._array == largest._array).astype(weights._array.dtype))
+    first = first / first.sum(-1, keepdim=True)
+    seen = adopt(largest._array > 0)
+    total = 1 / largest.masked_fill(~seen, 1)
+    return (weights * (g[1] * total) + first * (g[0] - g[1] * total)).masked_fill(~seen, 0)

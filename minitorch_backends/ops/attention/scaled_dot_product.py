@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...autograd.extras.function import Function
-from ...autograd.modes import derives, is_grad_enabled, no_grad
+from ...autograd.modes import derives, grad_mode, is_grad_enabled
 from ...backends import precision_policy
 from ...backends.attention import SWITCHES, SDPAParams, select_kernel
-from ...backends.precision_policy import node_metadata, resolve
-from ...dispatch.op import composite
+from ...backends.precision_policy import resolve
+from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import refusal_of_dtype
 from ...flags import State, current, per_state
 from ...kernels import registry
+from ...kernels.attention import Attended
 from ...kernels.attention import attention as kernel
 from ...kernels.attention import attention_gradient as gradient_kernel
 from ...kernels.registry import ArraySpec, Refused
-from ...kernels.runtime.context import because, restore_on_failure
+from ...kernels.runtime.context import because
 from ...kernels.runtime.shapes import broadcast_shapes
-from ...tensor import instrumentation
-from ...tensor.call_errors import refuse_other_than_bool
-from ...tensor.dtypes import dtype_of
+from ...tensor.dtypes import to_dtype
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..functional import functional
+from ..gradients import counts
 from .composed import BY_ROLE, apply_roles, attention_of_ops, cache_decisions, gradients
 
+_mode = grad_mode.get
 _FLOAT32 = np.dtype(np.float32)
 
 
@@ -64,53 +64,35 @@ def scaled_dot_product_attention(
     Raises RuntimeError for mismatched sizes and dtypes, for a mask together with `is_causal`, and if no kernel may run.
     Raises TypeError for arguments that are not Tensors.
     """
-    scale = None if scale is None else float(scale)
-    if precision_policy.by_role and all(isinstance(each, Tensor) for each in (query, key, value)):
-        key, value, composed = apply_roles(query, key, value)
-        if composed:
-            _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-            mask = additive_mask(attn_mask, query._array.dtype)
-            factor = _scale(query, scale)
-            return attention_of_ops(query, key, value, mask, factor, is_causal, dropout_p, BY_ROLE)
-    if dropout_p == 0:
-        out = _straight(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-        if out is not None:
-            return out
     given: tuple[Any, ...] = (query, key, value)
     if not all(isinstance(each, Tensor) for each in given):
-        found = ", ".join(kind_of(each) for each in given)
+        found = ", ".join(map(kind_of, given))
         raise TypeError(f"query, key and value must be Tensors, but they are {found}; convert arrays by from_numpy()")
+    scale, composed = None if scale is None else float(scale), False
+    if precision_policy.by_role:
+        key, value, composed = apply_roles(query, key, value)
+    if attn_mask is not None:
+        attn_mask = additive_mask(attn_mask, query._array.dtype)
     own = 3 if enable_gqa else 2
-    if not query.shape[:-own] == key.shape[:-own] == value.shape[:-own]:
+    if not query._array.shape[:-own] == key._array.shape[:-own] == value._array.shape[:-own]:
         query = _in_common_batch(query, key, value, own)
-    if attn_mask is not None and attn_mask._array.dtype == _FLOAT32:
-        attn_mask = attn_mask.to(query.dtype)
-    known = None
-    if dropout_p == 0 and instrumentation.duals is None and not precision_policy.in_backward():
-        known = _checked_call(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-    else:
-        _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    attn_mask = additive_mask(attn_mask, query._array.dtype)
-    inputs = (query, key, value, *([] if attn_mask is None else [attn_mask]))
-    needs_gradient = is_grad_enabled() and any(each.requires_grad for each in inputs)
-    if known and not needs_gradient:
-        options = {"prefer": known.name, "decided_by": known.decided_by, **known.keywords}
-        return adopt(kernel(*[each._array for each in inputs], **options)[0])
-    scale = _scale(query, scale)
-    params = SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale)
-    name = known.name if known else select_kernel(params)
-    if instrumentation.duals is not None or (name == "math" and (dropout_p > 0 or needs_gradient)):
-        return attention_of_ops(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
-    if not needs_gradient:
-        arrays = tuple(each._array for each in inputs)
-        return adopt(_run(name, arrays, scale, is_causal, None)[0])
-    kept = node_metadata({"precision": None}, "matmul")["precision"]
-    return _Fused.apply(query, key, value, attn_mask, name, scale, is_causal, kept)
+    inputs = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
+    chosen = None
+    if dropout_p != 0 or composed:
+        check([each._array for each in inputs], dropout_p, is_causal, enable_gqa)
+        if not composed:
+            select_kernel(SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale))
+        factor, precision = scale_of(query.shape, scale), BY_ROLE if composed else None
+        return attention_of_ops(query, key, value, attn_mask, factor, is_causal, dropout_p, precision)
+    if is_grad_enabled() and any(each.requires_grad for each in inputs):  # backward may run under other flags
+        of_mask = attn_mask is not None and attn_mask.requires_grad
+        chosen = prepare(*specs([each._array for each in inputs]), is_causal, scale, enable_gqa, None, of_mask).kernel
+    return attend(query, key, value, attn_mask, is_causal, scale, enable_gqa, chosen).out
 
 
 def _in_common_batch(query: Tensor, key: Tensor, value: Tensor, own: int) -> Tensor:
     """Expand the query, except its `own` last dimensions, to the batch of the result. Shapes that do not broadcast are
-    left for `_check` to reject."""
+    left for `check` to reject."""
     try:
         batch = broadcast_shapes(*(each.shape[:-own] for each in (query, key, value)))
     except ValueError:
@@ -118,110 +100,45 @@ def _in_common_batch(query: Tensor, key: Tensor, value: Tensor, own: int) -> Ten
     return query.expand(*batch, *query.shape[-own:]) if query.ndim >= own else query
 
 
-def additive_mask(mask: Tensor | None, dtype: np.dtype) -> Tensor | None:
-    """A mask as an addend to scores of a dtype."""
-    if mask is None or mask._array.dtype == dtype:
+def additive_mask(mask: Tensor, dtype: np.dtype) -> Tensor:
+    """A mask as an addend to scores of a dtype: minus infinity for what a boolean mask excludes."""
+    own = mask._array.dtype
+    if own == dtype:
         return mask
-    return (
-        adopt(_additive_mask(mask._array, dtype))
-        if mask._array.dtype == bool
-        else mask.to(dtype_of(np.empty(0, dtype)))
-    )
+    if own.kind == "b":
+        return adopt(np.where(mask._array, dtype.type(0), dtype.type(-np.inf)))
+    if own != _FLOAT32:
+        raise RuntimeError(
+            f"expected attn_mask of dtype bool, float32 or that of query, {to_dtype(dtype)!r}, but got {mask.dtype!r}"
+        )
+    return mask.to(to_dtype(dtype))
 
 
-def _additive_mask(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The addend for a boolean mask: minus infinity for excluded entries."""
-    return np.where(mask, dtype.type(0), dtype.type(-np.inf))
+def scale_of(query: tuple[int, ...], scale: float | None) -> float:
+    """The factor of the scores, where that of a call is None by the shape of the query."""
+    return 1 / math.sqrt(query[-1] if query and query[-1] else 1) if scale is None else scale
 
 
-class _Known(NamedTuple):
-    """The resolved call for given flags and shapes, without dropout: the kernel, its keywords, the origin of the
-    precision, and the function that the kernel runs while no observer is active."""
-
-    name: str
-    keywords: dict[str, Any]
-    decided_by: str
-    run: Callable[..., Any] | None
-
-
-def _straight(
-    query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None, gqa: bool
-) -> Tensor | None:
-    """The result of an unrecorded call without dropout whose signature is cached; None if the general path is
-    needed."""
-    if registry.observing or instrumentation.duals is not None or precision_policy.in_backward():
-        return None
-    if not type(query) is type(key) is type(value) is Tensor:
-        return None
-    if query._node is not None or key._node is not None or value._node is not None:
-        return None
-    if mask is not None and (type(mask) is not Tensor or mask._node is not None):
-        return None
-    found = _checked_call.recall(query, key, value, mask, causal, scale, gqa)
-    if found is None or found.run is None:
-        return None
-    arrays = [query._array, key._array, value._array]
-    if mask is not None:
-        arrays.append(mask._array if mask._array.dtype != bool else _additive_mask(mask._array, arrays[0].dtype))
-    try:
-        return adopt(found.run(*arrays)[0])
-    except Refused:  # the general path repeats the check and goes on
-        return None
-
-
-def _signature(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float | None, gqa: bool
-) -> tuple:
-    q, k, v = query._array, key._array, value._array
-    added = None if mask is None else (mask._array.shape, mask._array.dtype, mask.requires_grad)
-    return q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, added, causal, scale, gqa
-
-
-@per_state(key=_signature, most=4096)
-def _checked_call(
-    _: State, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float | None,
-    gqa: bool,
-) -> _Known:  # fmt: skip
-    """That of a call, checked: finding it takes 30 us."""
-    _check(query, key, value, mask, 0.0, causal, gqa)
-    name = select_kernel(SDPAParams(query, key, value, mask, 0.0, causal, gqa, scale))
-    dtype = query._array.dtype
-    keywords, decided_by = _options(dtype, _scale(query, scale), causal, None)
-    specs = [ArraySpec(each._array.shape, dtype) for each in (query, key, value, mask) if each is not None]
-    return _Known(name, keywords, decided_by, kernel.first(*specs, prefer=name, **keywords))
-
-
-def _scale(query: Tensor, scale: float | None) -> float:
-    shape = query.shape
-    return 1 / math.sqrt(shape[-1] if shape and shape[-1] else 1) if scale is None else float(scale)
-
-
-def _check(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, enable_gqa: bool
-) -> None:
-    for name, switch in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
-        refuse_other_than_bool("scaled_dot_product_attention", name, switch)
+def check(inputs: Sequence[Any], dropout_p: float, is_causal: bool, enable_gqa: bool) -> None:
+    """Reject calls that no kernel and no composition of ops can compute."""
+    query, key, value, mask = inputs if len(inputs) == 4 else (*inputs, None)
     shapes = ", ".join(str(list(each.shape)) for each in (query, key, value))
     if mask is not None and is_causal:
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True; pass one of the two")
     least = 3 if enable_gqa else 2
     if min(query.ndim, key.ndim, value.ndim) < least:
         raise RuntimeError(f"query, key and value must be at least {least}-D, and their shapes are {shapes}")
-    if query.dtype.letter != "f":
-        raise refusal_of_dtype("scaled_dot_product_attention", query.dtype, "f")
+    dtypes = [to_dtype(each.dtype) for each in (query, key, value)]
+    if dtypes[0].letter != "f":
+        raise refusal_of_dtype("scaled_dot_product_attention", dtypes[0], "f")
     if not query.dtype == key.dtype == value.dtype:
-        found = ", ".join(repr(each.dtype) for each in (query, key, value))
+        found = ", ".join(map(repr, dtypes))
         raise RuntimeError(f"expected query, key and value to have one floating dtype, but got {found}")
     if not 0 <= dropout_p <= 1:
         raise ValueError(f"dropout_p has to be between 0 and 1, but got {dropout_p}")
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise RuntimeError(
             f"query, key and value of shapes {shapes} do not meet; expected (..., L, E), (..., S, E) and (..., S, Ev)"
-        )
-    if mask is not None and mask._array.dtype not in (np.dtype(bool), query._array.dtype):
-        raise RuntimeError(
-            f"expected attn_mask of dtype bool, float32 or that of query, {query.dtype!r}, but got "
-            f"{dtype_of(mask._array)!r}"
         )
     leading = [each.shape[:-2] for each in (query, key, value)]
     if enable_gqa:
@@ -236,13 +153,53 @@ def _check(
         batch = broadcast_shapes(*leading)
         if mask is not None:
             heads_of_query = query.shape[-3:-2] if enable_gqa else ()
-            np.broadcast_to(mask._array, (*batch, *heads_of_query, query.shape[-2], key.shape[-2]))
+            target = (*batch, *heads_of_query, query.shape[-2], key.shape[-2])
+            if broadcast_shapes(mask.shape, target) != target:
+                raise ValueError("more dimensions or larger ones")
     except ValueError:
         of_mask = "" if mask is None else f", with attn_mask {list(mask.shape)}"
         raise RuntimeError(f"query, key and value of shapes {shapes}{of_mask} do not broadcast") from None
 
 
-def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None) -> tuple[dict[str, Any], str]:
+class Call(NamedTuple):
+    """A call under the flags of a state: the kernel that it prefers, and the function of the arrays that runs it."""
+
+    kernel: str
+    run: Callable[..., Attended]
+
+
+@per_state(most=4096)
+def prepare(
+    state: State,
+    shapes: tuple[tuple[int, ...], ...],
+    dtypes: tuple[np.dtype, ...],
+    causal: bool,
+    scale: float | None,
+    gqa: bool,
+    kernel_name: str | None = None,
+    of_mask: bool = False,
+    in_backward: bool = False,
+) -> Call:
+    """The call for arrays of these shapes, checked: both take longer than the kernel for small ones."""
+    arrays = list(map(ArraySpec, shapes, dtypes))
+    check(arrays, 0.0, causal, gqa)
+    q, k, v, mask = arrays if len(arrays) == 4 else (*arrays, None)
+    name = kernel_name or select_kernel(SDPAParams(q, k, v, mask, 0.0, causal, gqa, scale), of_mask)
+    keywords, decided_by = options(dtypes[0], scale_of(shapes[0], scale), causal, None)
+    first = kernel.first(*arrays, prefer=name, **keywords)
+
+    def run(*arrays: np.ndarray) -> Attended:
+        if not registry.observing and first is not None:
+            try:
+                return first(*arrays)
+            except Refused:  # the general way repeats the check and goes on
+                pass
+        return kernel(*arrays, prefer=name, decided_by=decided_by, **keywords)
+
+    return Call(name, run)
+
+
+def options(dtype: np.dtype, scale: float, causal: bool, precision: str | None) -> tuple[dict[str, Any], str]:
     """The kernel's keywords under the current flags, and the origin of the precision."""
     state, call = current(), resolve("attention", dtype, precision)
     decided_by = "; ".join([*cache_decisions(dtype), call.decided_by])
@@ -257,48 +214,58 @@ def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None)
     return keywords, decided_by
 
 
-def _run(name: str, arrays: tuple, scale: float, causal: bool, precision: str | None, *saved: Any) -> Any:
-    """Call the kernel under the current flags, or its backward kernel if `saved` is (out, statistics, g)."""
-    keywords, decided_by = _options(arrays[0].dtype, scale, causal, precision)
-    if saved:
-        return gradient_kernel(*arrays[:3], *saved, *arrays[3:], prefer=name, decided_by=decided_by, **keywords)
-    return kernel(*arrays, prefer=name, decided_by=decided_by, **keywords)
+# The op
 
 
-class _Fused(Function):
-    """A fused kernel, with a fused backward unless the gradients are recorded for further differentiation."""
+def run_backward(
+    name: str, inputs: Sequence[np.ndarray], saved: tuple[np.ndarray, np.ndarray, np.ndarray], scale: float,
+    causal: bool, precision: Any,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The gradients by the fused kernel, from the result, the statistics and the gradient of the result."""
+    keywords, decided_by = options(inputs[0].dtype, scale, causal, precision)
+    return gradient_kernel(*inputs[:3], *saved, *inputs[3:], prefer=name, decided_by=decided_by, **keywords)
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        name: str,
-        scale: float,
-        causal: bool,
-        precision: str | None,
-    ) -> Tensor:
-        arrays = tuple(each._array for each in (query, key, value, mask) if each is not None)
-        out, statistics = _run(name, arrays, scale, causal, None)
-        result = adopt(out)
-        ctx.save_for_backward(query, key, value, mask, result)
-        ctx.call = name, scale, causal, precision, statistics
-        return result
 
-    @staticmethod
-    @restore_on_failure
-    def backward(ctx: Any, g: Tensor) -> tuple:
-        query, key, value, mask, out = ctx.saved_tensors
-        name, scale, causal, precision, statistics = ctx.call
-        if derives():
-            with because(f"gradients of {name} attention that are differentiated again are math's"):
-                grads = gradients(g, query, key, value, mask, scale, causal, precision)
-        else:
-            with no_grad():
-                arrays = tuple(each._array for each in (query, key, value, mask) if each is not None)
-                saved = out._array, statistics, g._array
-                dq, dk, dv = _run(name, arrays, scale, causal, precision, *saved)
-                grads = adopt(dq), adopt(dk), adopt(dv)
-        return (*grads, None, None, None, None, None)
+def _gradients(
+    g: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, out: Any, is_causal: bool,
+    scale: float | None, enable_gqa: bool, kernel_name: str | None, precision: Any, edges: tuple,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """By the fused kernel; by ops where they are differentiated again, of a mask, and of a kernel that has none."""
+    inputs = [each for each in (query, key, value, mask) if each is not None]
+    arrays, factor = [each._array for each in inputs], scale_of(query.shape, scale)
+    name = kernel_name or prepare(*specs(arrays), is_causal, scale, enable_gqa).kernel
+    for_out, for_statistics = g
+    if derives():
+        with because(f"gradients of {name} attention that are differentiated again are math's"):
+            return gradients(for_out, for_statistics, inputs, factor, is_causal, precision)
+    if name == "math" or edges[3] is not None or counts(for_statistics):
+        return gradients(for_out, for_statistics, inputs, factor, is_causal, precision)
+    saved = out[0]._array, out[1]._array, for_out._array
+    return (*map(adopt, run_backward(name, arrays, saved, factor, is_causal, precision)), None)
+
+
+def specs(arrays: Sequence[np.ndarray]) -> tuple[tuple, tuple]:
+    return tuple([each.shape for each in arrays]), tuple([each.dtype for each in arrays])
+
+
+@op(
+    name=("attend", "scaled_dot_product_attention"),
+    takes="f",
+    traits="function unwidened",
+    product="matmul",
+    gradients=_gradients,
+    batch="loop: a fixed number of dimensions",
+)
+def attend(
+    query: Array, key: Array, value: Array, mask: Array | None = None, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False, kernel_name: str | None = None, *,
+    precision: str | None = None,
+) -> Attended:  # fmt: skip
+    """Attention by a kernel, with the statistics of its rows; the mask has the dtype of the query.
+
+    `kernel_name` is the kernel that is tried first, also for gradients; None leaves the choice to the flags. The
+    `precision` is that of gradients, which nodes record.
+    """
+    arrays = (query, key, value) if mask is None else (query, key, value, mask)
+    shapes, dtypes = specs(arrays)
+    return prepare(shapes, dtypes, is_causal, scale, enable_gqa, kernel_name, False, _mode().backward).run(*arrays)

@@ -9,12 +9,19 @@ import numpy as np
 from ...autograd.api import grad
 from ...autograd.modes import enable_grad, no_grad
 from ...backends import precision_policy
-from ...backends.attention import SDPAParams, select_kernel
 from ...backends.operands import act_on
 from ...kernels.runtime.context import restore_on_failure
 from ...tensor.tensor import Tensor, adopt
-from . import scaled_dot_product as attention
 from .composed import apply_roles
+from .scaled_dot_product import (
+    additive_mask,
+    attend,
+    prepare,
+    run_backward,
+    scale_of,
+    scaled_dot_product_attention,
+    specs,
+)
 
 
 class AttentionResult(NamedTuple):
@@ -33,26 +40,6 @@ class AttentionResult(NamedTuple):
     def logsumexp(self) -> Tensor:
         """The logarithm of the sum of exp(score) of each row, (..., L); inf for a row that sees no key."""
         return self.statistics[0] + self.statistics[1].log()
-
-
-class _Call(NamedTuple):
-    """Arguments as the kernels take them: which kernel, the arrays of query, key, value and mask, and the scale."""
-
-    kernel: str
-    arrays: tuple[np.ndarray, ...]
-    scale: float
-
-
-def _call_without_graph(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float | None, gqa: bool
-) -> _Call:
-    if mask is not None and mask._array.dtype == np.float32:
-        mask = mask.to(query.dtype)
-    attention._check(query, key, value, mask, 0.0, causal, gqa)
-    mask = attention.additive_mask(mask, query._array.dtype)
-    factor = attention._scale(query, scale)
-    name = select_kernel(SDPAParams(query, key, value, mask, 0.0, causal, gqa, factor))
-    return _Call(name, tuple(each._array for each in (query, key, value, mask) if each is not None), factor)
 
 
 def refuse_roles(name: str, query: Tensor) -> None:
@@ -81,9 +68,8 @@ def scaled_dot_product_attention_forward(
     if precision_policy.by_role:
         refuse_roles("scaled_dot_product_attention_forward", query)
         key, value, _ = apply_roles(query, key, value)
-    call = _call_without_graph(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-    out, statistics = attention._run(call.kernel, call.arrays, call.scale, is_causal, None)
-    return AttentionResult(adopt(out), adopt(statistics))
+    mask = None if attn_mask is None else additive_mask(attn_mask, query._array.dtype)
+    return AttentionResult(*attend(query, key, value, mask, is_causal, scale, enable_gqa))
 
 
 @no_grad()
@@ -108,13 +94,16 @@ def scaled_dot_product_attention_backward(
     if precision_policy.by_role:
         refuse_roles("scaled_dot_product_attention_backward", query)
         key, value, _ = apply_roles(query, key, value)
-    call = _call_without_graph(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-    if call.kernel == "math":
+    mask = None if attn_mask is None else additive_mask(attn_mask, query._array.dtype)
+    inputs = [each._array for each in (query, key, value, mask) if each is not None]
+    name = prepare(*specs(inputs), is_causal, scale, enable_gqa).kernel
+    if name == "math":
         leaves = [each.detach().requires_grad_() for each in (query, key, value)]
         with enable_grad():
-            out = attention.scaled_dot_product_attention(*leaves, attn_mask, 0.0, is_causal, scale, enable_gqa)
+            out = scaled_dot_product_attention(*leaves, attn_mask, 0.0, is_causal, scale, enable_gqa)
         return grad(out, leaves, grad_output)
     if statistics.ndim == query.ndim - 1:
         statistics = adopt(np.stack([statistics._array, np.ones_like(statistics._array)]))
     saved = output._array, statistics._array, grad_output._array
-    return tuple(map(adopt, attention._run(call.kernel, call.arrays, call.scale, is_causal, None, *saved)))  # type: ignore[return-value]
+    found = run_backward(name, inputs, saved, scale_of(query.shape, scale), is_causal, None)
+    return adopt(found[0]), adopt(found[1]), adopt(found[2])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+
+from minitorch_backends.kernels.attention import Attended, exact_attention
 
 from ..samples import Sample, between, sample
 from ..table import declare
@@ -46,3 +49,22 @@ def _reference(
 
 
 declare("scaled_dot_product_attention", _reference, _samples)
+
+
+def _attend_samples() -> Iterator[Sample]:
+    q, k, v = (between(-1, 1, 1, 2, 3, 4, seed=seed) for seed in range(3))
+    yield sample(q, k, v)
+    yield sample(q, k, v, None, True, 0.7)
+    yield sample(q, k, v, between(-1, 1, 3, 3, seed=3))
+    yield sample(q[0, 0], k[0, 0, :2], v[0, 0, :2, :3])
+    yield sample(q.reshape(1, 1, 6, 4)[:, :, :4].reshape(1, 2, 2, 4), k[:, :1], v[:, :1], None, False, None, True)
+    yield sample(q[:, :, :0], k, v)
+
+
+def _attend_reference(query: Any, key: Any, value: Any, mask: Any = None, *options: Any) -> Attended:
+    causal, scale, _ = (*options, *(False, None, False)[len(options) :])
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    return exact_attention(query, key, value, *([] if mask is None else [mask]), causal=causal, scale=factor)
+
+
+declare("attend", _attend_reference, _attend_samples)
