@@ -46,20 +46,12 @@ SPEED = ("products-speed", "einsum-speed", "linalg", "attention", "conv", "sums"
 """The parts that are cells of `bench.speed`."""
 
 MODULES = {
-    "digits": "studies.digits",
+    **{name: f"studies.{name}" for name in (*USUAL, "emulated")},
     "minilm": "studies.sentences",
     "smollm2": "studies.language",
-    "shards": "studies.shards",
-    "products": "studies.products",
-    "devices": "studies.devices",
-    "einsum": "studies.einsum",
-    "solvers": "studies.solvers",
-    "emulated": "studies.emulated",
-    "products-speed": "products",
-    "einsum-speed": "einsum",
     "import": "imports",
 }
-"""The module of a part, where it has another name."""
+"""The module of a part, where it is not its name without "-speed"."""
 
 SCHEMA = 4
 """Raised when the meaning or the place of something in results.json changes."""
@@ -124,7 +116,7 @@ def _output_folder(command: argparse.ArgumentParser, folder: Path) -> None:
 
 
 def _module(part: str) -> ModuleType:
-    return importlib.import_module(f".{MODULES.get(part, part)}", __package__)
+    return importlib.import_module(f".{MODULES.get(part, part.removesuffix('-speed'))}", __package__)
 
 
 def _tools(command: argparse.ArgumentParser) -> None:
@@ -220,7 +212,7 @@ def _write(folder: Path, results: dict[str, Any]) -> list[Path]:
         effects = [answers.Effect(**each) for each in results["overview"]]
         language, measured = _module("smollm2"), results["parts"].get("smollm2", {"installed": False})
         first = [draw_plot(plot, measured) for plot in language.FIRST_PLOTS if measured["installed"]]
-        parts = [*answers.summary(effects, results["parts"]), draw_plot(answers.PLOT, effects), *first]
+        parts = [*answers.summary(effects, results["parts"]), draw_plot(answers.overview, effects), *first]
         sections.append(Section(answers.TITLE, parts, "overview"))
     for name, result in results["parts"].items():
         module = _module(name)

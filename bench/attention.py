@@ -16,8 +16,6 @@ from . import peers, speed
 from .presentation import paragraphs
 from .session import Session
 
-__all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
-
 TITLE = "Attention"
 
 

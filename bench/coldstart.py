@@ -25,8 +25,6 @@ from . import imports
 from .presentation import Table
 from .session import Session
 
-__all__ = ["CALLS", "measure", "tables"]
-
 _SQUARE = "x, y = new(512, 512), new(512, 512)"
 _SYSTEM = "x, y = mt.tensor(np.float32(numbers.normal(size=(400, 400)) + 400 * np.eye(400))), new(400, 3)"
 _IMAGES = "x, w = new(2, 32, 28, 28).requires_grad_(), new(32, 32, 3, 3).requires_grad_()"

@@ -21,10 +21,8 @@ from minitorch_backends.kernels.registry import ArraySpec, Refused
 from minitorch_backends.lab.race import OPENMP_REST, Contestant, race
 
 from . import peers, speed
-from .presentation import Plot, Table, error, paragraphs, seconds
+from .presentation import Table, error, paragraphs, plot, seconds
 from .session import PRECISIONS, Session
-
-__all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
 TITLE = "Convolutions"
 
@@ -263,7 +261,12 @@ def summary(result: dict[str, Any]) -> list[str]:
 # The picture
 
 
-def _draw(figure: Figure, result: dict[str, Any]) -> None:
+@plot(
+    "conv-algorithms",
+    "Down is faster or smaller, left is more accurate; a mark is an algorithm, a colour a precision.",
+    (10, 4.8),
+)
+def by_algorithm(figure: Figure, result: dict[str, Any]) -> None:
     left, right = figure.subplots(1, 2)
     rows = [row for row in result["algorithms"] if "refused" not in row]
     shapes = dict(zip(dict.fromkeys(row["algorithm"] for row in rows), SHAPES, strict=False))
@@ -280,12 +283,4 @@ def _draw(figure: Figure, result: dict[str, Any]) -> None:
     figure.legend(handles=handles, loc="outside lower center", ncols=(len(handles) + 1) // 2)
 
 
-PLOTS = [
-    speed.plot("conv-speed"),
-    Plot(
-        "conv-algorithms",
-        "Down is faster or smaller, left is more accurate; a mark is an algorithm, a colour a precision.",
-        (10, 4.8),
-        _draw,
-    ),
-]
+PLOTS = [speed.plot("conv-speed"), by_algorithm]

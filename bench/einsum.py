@@ -16,8 +16,6 @@ from .networks import Network, networks
 from .presentation import number, paragraphs
 from .session import Session
 
-__all__ = ["TITLE", "run", "summary", "tables"]
-
 TITLE = "Einsum beside other libraries"
 
 STRATEGY = "auto-hq"

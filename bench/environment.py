@@ -17,8 +17,6 @@ from minitorch_backends.lab.machine import cpu_name, version
 from . import peers
 from .presentation import Table
 
-__all__ = ["collect", "tables"]
-
 DISTRIBUTIONS = ("numpy", "scipy", "numba", "llvmlite", "ml_dtypes", "opt_einsum", "torch")
 
 

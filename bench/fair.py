@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["HOLDING", "restart_where_held"]
-
 HOLDING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 
 

@@ -18,8 +18,6 @@ from . import peers, speed
 from .presentation import paragraphs
 from .session import Session
 
-__all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
-
 TITLE = "Fourier transforms"
 
 NUMBERS = 1 << 18

@@ -1,11 +1,10 @@
 """CPU time and modules of `import minitorch_backends`, and of the way to the first product, beside the imports of torch
-and NumPy; the modules whose own code is heaviest. Each runs in a new process."""
+and NumPy. Each runs in a new process; `python -X importtime` says which modules are heaviest."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -16,16 +15,12 @@ from . import peers
 from .presentation import Table, paragraphs, ratio, seconds
 from .session import Session
 
-__all__ = ["TITLE", "run", "summary", "tables"]
-
 TITLE = "Import"
 
 ALLOWED = 0.25 / 0.09
 """The most CPU time that importing may take, relative to NumPy's import, which is a part of it."""
 ALLOWED_MODULES = 150
 """Our modules before the first product has run."""
-
-_HEAVIEST = 12
 
 _STATEMENTS = {
     "minitorch_backends": "import minitorch_backends as mt",
@@ -43,22 +38,13 @@ print(json.dumps([taken, own, len(sys.modules)]))
 """
 
 
-def _python(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a new process. Compiled modules are kept in `folder`, so that all packages start from bytecode, whether or
-    not their installer or the environment had it written."""
+def _run(folder: str, statement: str) -> str:
+    """What a new process prints. Compiled modules are kept in `folder`, so that all packages start from bytecode,
+    whether or not their installer or the environment had it written."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = folder
-    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True)
-
-
-def _heaviest(folder: str, rounds: int) -> list[tuple[str, float]]:
-    """The modules of ours that take the most time themselves, without what they import: the least of several runs."""
-    least: dict[str, float] = {}
-    for _ in range(rounds):
-        report = _python(folder, "-X", "importtime", "-c", _STATEMENTS["first product"]).stderr
-        for own, name in re.findall(r"import time:\s+(\d+) \|\s+\d+ \|\s*(minitorch_backends\S*)", report):
-            least[name] = min(least.get(name, float("inf")), int(own) * 1e-6)
-    return sorted(least.items(), key=lambda each: -each[1])[:_HEAVIEST]
+    command = [sys.executable, "-c", _SCRIPT.format(statement)]
+    environment |= {"PYTHONPYCACHEPREFIX": folder}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def run(session: Session) -> dict[str, Any]:
@@ -71,8 +57,7 @@ def run(session: Session) -> dict[str, Any]:
         for turn in range(rounds):
             for position, (name, statement) in enumerate(cases.items()):
                 report((turn + position / len(cases)) / rounds, name)
-                samples[name].append(tuple(json.loads(_python(folder, "-c", _SCRIPT.format(statement)).stdout)))
-        heaviest = _heaviest(folder, rounds)
+                samples[name].append(tuple(json.loads(_run(folder, statement))))
     medians = {name: median(each[0] for each in taken[1:]) for name, taken in samples.items()}
     relative, modules = medians["minitorch_backends"] / medians["numpy"], samples["first product"][0][1]
     return {
@@ -80,7 +65,6 @@ def run(session: Session) -> dict[str, Any]:
         "least_cpu_seconds": {name: min(each[0] for each in taken[1:]) for name, taken in samples.items()},
         "modules": {name: taken[0][1:] for name, taken in samples.items()},
         "samples": rounds - 1,
-        "heaviest": heaviest,
         "relative_to_numpy": relative,
         "relative_to_torch": medians["minitorch_backends"] / medians["torch"] if "torch" in medians else None,
         "allowed_relative_to_numpy": ALLOWED,
@@ -96,11 +80,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
         for (name, value), modules in zip(result["cpu_seconds"].items(), result["modules"].values(), strict=True)
     ]
     titles = "statement", "CPU time", "least", "our import relative to it", "our modules", "all modules"
-    heaviest = [(name, seconds(value)) for name, value in result["heaviest"]]
-    return [
-        Table("Import in a new process", titles, rows),
-        Table("Heaviest of our modules before the first product", ("module", "time of its own"), heaviest),
-    ]
+    return [Table("Import in a new process", titles, rows)]
 
 
 def summary(result: dict[str, Any]) -> list[str]:

@@ -16,8 +16,6 @@ from . import peers, speed
 from .presentation import paragraphs
 from .session import Session
 
-__all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
-
 TITLE = "Linear algebra"
 
 LARGE = {"cholesky": 1.0, "lu_factor": 1.0, "solve": 1.0, "inv": 1.0, "qr": 1.0, "eigh": 0.6, "svd": 0.6}

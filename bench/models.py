@@ -15,8 +15,6 @@ from . import peers, speed
 from .presentation import paragraphs
 from .session import Session
 
-__all__ = ["TITLE", "run", "summary", "tables"]
-
 TITLE = "Networks"
 
 WANTED = {"inference": 1.0, "training": 1 / 1.2}

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Network", "networks"]
-
 LETTERS = string.ascii_letters
 
 

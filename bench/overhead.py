@@ -13,8 +13,6 @@ from . import peers, speed
 from .presentation import paragraphs
 from .session import Session
 
-__all__ = ["TITLE", "run", "summary", "tables"]
-
 TITLE = "Overhead"
 
 _TRAINING = """

@@ -7,8 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-__all__ = ["main"]
-
 
 def main(paths: list[str]) -> None:
     """Run each page in a namespace of its own."""

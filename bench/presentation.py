@@ -10,9 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minitorch_backends.display.figures import drawing
-from minitorch_backends.lab.pages import Table
-
-__all__ = ["Plot", "Table", "draw", "error", "number", "paragraphs", "percent", "ratio", "seconds", "show_names"]
+from minitorch_backends.lab.pages import Table  # noqa: F401 (for the parts)
 
 
 def paragraphs(text: str) -> list[str]:
@@ -30,6 +28,11 @@ class Plot(NamedTuple):
     size: tuple[float, float]
     draw: Callable[[Figure, Any], None]
     shows: Callable[[Any], bool] = lambda result: True
+
+
+def plot(name: str, caption: str, size: tuple[float, float], *shows: Callable[[Any], bool]) -> Callable[..., Plot]:
+    """Decorate the function that draws a picture: the `Plot` takes its place."""
+    return lambda draw: Plot(name, caption, size, draw, *shows)
 
 
 def draw(plot: Plot, result: Any, folder: Path) -> Path:

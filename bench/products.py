@@ -16,10 +16,8 @@ from minitorch_backends.kernels.runtime import cpu
 from minitorch_backends.lab.race import Contestant
 
 from . import peers, speed
-from .presentation import Plot, Table, error, paragraphs
+from .presentation import Table, error, paragraphs, plot
 from .session import PRECISIONS, Session
-
-__all__ = ["PLOTS", "TITLE", "Shape", "operands", "run", "summary", "tables"]
 
 TITLE = "Bare products beside other libraries"
 
@@ -155,7 +153,12 @@ OTHER_MARKS = {
 }
 
 
-def _draw_tradeoff(figure: Figure, result: dict[str, Any]) -> None:
+def _square_row(result: dict[str, Any]) -> Any:
+    return next((row for row in result["rows"] if row["name"] == result["square"]), None)
+
+
+@plot("products-tradeoff", "Up is faster, left is more accurate.", (7, 4.2), lambda result: bool(_square_row(result)))
+def tradeoff(figure: Figure, result: dict[str, Any]) -> None:
     axes, row, points = figure.subplots(), _square_row(result), {}
     for name, taken in row["seconds"].items():
         colour, mark = (MARKS | OTHER_MARKS)[name]
@@ -170,12 +173,4 @@ def _draw_tradeoff(figure: Figure, result: dict[str, Any]) -> None:
     place_labels(axes, list(points.values()), list(points), len(points))
 
 
-def _square_row(result: dict[str, Any]) -> Any:
-    return next((row for row in result["rows"] if row["name"] == result["square"]), None)
-
-
-PLOTS = [
-    Plot("products-tradeoff", "Up is faster, left is more accurate.", (7, 4.2), _draw_tradeoff,
-         lambda result: _square_row(result) is not None),
-    speed.plot("products-speed"),
-]  # fmt: skip
+PLOTS = [tradeoff, speed.plot("products-speed")]

@@ -18,8 +18,6 @@ from minitorch_backends import lab
 from minitorch_backends.backends import Snapshot
 from minitorch_backends.lab.pages import Table
 
-__all__ = ["EXTENTS", "PRECISIONS", "NoCellError", "Session"]
-
 T = TypeVar("T")
 
 EXTENTS = ("quick", "usual", "full")
@@ -46,9 +44,7 @@ class Session:
     """
 
     def __init__(self, *, extent: str = "usual", seed: int = 0, cells: str = "") -> None:
-        self.extent = extent
-        self.seed = seed
-        self.cells = cells
+        self.extent, self.seed, self.cells = extent, seed, cells
         in_file = not sys.stdout.isatty() and "COLUMNS" not in os.environ
         self.console = Console(width=WIDTH_IN_FILES if in_file else None)
 
@@ -81,21 +77,12 @@ class Session:
 
     def show(self, table: Table) -> None:
         """Print a table."""
-        drawn = RichTable(
-            title=escape(table.title),
-            title_justify="left",
-            title_style="bold",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-            collapse_padding=True,
-        )
+        style: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "box": box.SIMPLE_HEAD}
+        drawn = RichTable(title=escape(table.title), pad_edge=False, collapse_padding=True, **style)
         for position, column in enumerate(table.columns):
             drawn.add_column(escape(column), justify="left" if position < table.names else "right")
         for row in table.rows:
-            if row:
-                drawn.add_row(*map(escape, row))
-            else:
-                drawn.add_section()
+            drawn.add_row(*map(escape, row)) if row else drawn.add_section()
         self.console.print(drawn)
 
     @contextmanager
@@ -109,12 +96,7 @@ class Session:
             self.say(f"{title} ...")
             yield lambda fraction, doing: None
             return
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[doing]}"),
-        )
+        columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[doing]}")
         with Progress(*columns, console=self.console, auto_refresh=False, transient=True) as bar:
             task = bar.add_task(title, total=1.0, doing="")
 

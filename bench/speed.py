@@ -18,8 +18,6 @@ from . import peers
 from .presentation import Plot, Table, number, ratio, seconds, show_names
 from .session import NoCellError, Session
 
-__all__ = ["Cell", "Jobs", "means", "plot", "run", "sentences", "tables"]
-
 
 class Cell(NamedTuple):
     """One comparison.
@@ -74,9 +72,9 @@ def _measure(session: Session, cell: Cell) -> dict[str, Any]:
     taken = race(cell.contestants, rounds, warm=0.0, least=least)
     medians = {name: timing.median for name, timing in taken.items()}
     first = next(iter(medians))
-    pairs = cell.against or {
-        first: min((name for name in medians if name != first), key=medians.__getitem__, default="")
-    }
+    best = min((name for name in medians if name != first), key=medians.__getitem__, default="")
+    pairs = (cell.against or {first: best}).items()
+    ratios = {ours: medians[other] / medians[ours] for ours, other in pairs if {ours, other} <= medians.keys()}
     return {
         "group": cell.group,
         "name": cell.name,
@@ -84,9 +82,7 @@ def _measure(session: Session, cell: Cell) -> dict[str, Any]:
         "operations": cell.operations,
         "seconds": medians,
         "least_seconds": {name: timing.minimum for name, timing in taken.items()},
-        "ratios": {
-            ours: medians[other] / medians[ours] for ours, other in pairs.items() if {ours, other} <= medians.keys()
-        },
+        "ratios": ratios,
         "wanted": dict(cell.wanted),
     }
 

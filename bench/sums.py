@@ -15,8 +15,6 @@ from . import peers, speed
 from .presentation import number, paragraphs
 from .session import Session
 
-__all__ = ["TITLE", "run", "summary", "tables"]
-
 TITLE = "Sums over memory layouts"
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)

@@ -10,10 +10,8 @@ from matplotlib.figure import Figure
 
 from minitorch_backends.display.figures import MARKS
 
-from ..presentation import Plot
+from ..presentation import plot
 from . import language
-
-__all__ = ["PLOT", "TITLE", "Effect", "effects", "summary"]
 
 TITLE = "What each precision does to the answers"
 
@@ -79,7 +77,13 @@ def summary(found: list[Effect], parts: dict[str, Any] = MappingProxyType({})) -
     )
 
 
-def _draw(figure: Figure, found: list[Effect]) -> None:
+@plot(
+    "overview",
+    "Outputs against a float64 run of the same weights (float32 for the language model); answers are classes, the "
+    "nearest other sentence, or the most likely next token.",
+    (11, 3.8),
+)
+def overview(figure: Figure, found: list[Effect]) -> None:
     left, right = figure.subplots(1, 2, sharey=True)
     models = list(dict.fromkeys(each.model for each in found))
     precisions = list(dict.fromkeys(each.precision for each in found))
@@ -102,12 +106,3 @@ def _draw(figure: Figure, found: list[Effect]) -> None:
     for axes in (left, right):
         axes.grid(visible=False, axis="y")
     figure.legend(loc="outside lower center", ncols=len(precisions))
-
-
-PLOT = Plot(
-    "overview",
-    "Outputs against a float64 run of the same weights (float32 for the language model); answers are classes, the "
-    "nearest other sentence, or the most likely next token.",
-    (11, 3.8),
-    _draw,
-)

@@ -20,11 +20,9 @@ from minitorch_backends.kernels.precisions.elements import ELEMENTS
 from minitorch_backends.kernels.precisions.parts import round_to
 from minitorch_backends.profiles import PROFILES
 
-from ..presentation import Plot, Table, error, number, paragraphs, percent, seconds
+from ..presentation import Table, error, number, paragraphs, percent, plot, seconds
 from ..session import Session
 from . import digits, minilm, sentences
-
-__all__ = ["DEVICES", "PLOTS", "TITLE", "run", "summary", "tables"]
 
 TITLE = "The same products on eight devices"
 
@@ -214,7 +212,13 @@ def _alike(devices: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
     return [(" and ".join(names), row) for names, row in found.values()]
 
 
-def _draw(figure: Figure, result: dict[str, Any]) -> None:
+@plot(
+    "devices",
+    "The same products, summed by the matrix units of eight devices. Units that cut lose on one side, which errors "
+    "of normal operands do not show.",
+    (13, 5.0),
+)
+def by_device(figure: Figure, result: dict[str, Any]) -> None:
     over_length, over_spread, drift = figure.subplots(1, 3)
     lengths, spreads = result["lengths"], result["spreads"]
     for (name, row), (colour, marker) in zip(_alike(result["devices"]), _LINES, strict=False):
@@ -238,12 +242,4 @@ def _draw(figure: Figure, result: dict[str, Any]) -> None:
     figure.legend(*over_length.get_legend_handles_labels(), loc="outside lower center", ncols=5)
 
 
-PLOTS = [
-    Plot(
-        "devices",
-        "The same products, summed by the matrix units of eight devices. Units that cut lose on one side, which errors "
-        "of normal operands do not show.",
-        (13, 5.0),
-        _draw,
-    )
-]
+PLOTS = [by_device]

@@ -17,13 +17,8 @@ from minitorch_backends.backends import Snapshot
 from minitorch_backends.display.figures import MARKS
 from minitorch_backends.lab.metrics import Arrays, logits
 
-from ..presentation import Plot, Table, error, paragraphs, percent, seconds
+from ..presentation import Table, error, paragraphs, percent, plot, seconds
 from ..session import PRECISIONS, Session
-
-__all__ = [
-    "EPOCHS", "NETWORKS", "PLOTS", "TITLE", "exact_scores", "load", "run", "scores", "split", "summary", "tables",
-    "train_network",
-]  # fmt: skip
 
 TITLE = "Handwritten digits"
 DATA = Path(__file__).parent.parent / "data" / "digits.csv.gz"
@@ -219,7 +214,12 @@ def summary(result: dict[str, Any]) -> list[str]:
     """)
 
 
-def _draw_margins(figure: Figure, result: dict[str, Any]) -> None:
+@plot(
+    "digits-margins",
+    "Answers in the order of their margin. Only answers below a dashed line can change at that precision.",
+    (11, 4.6),
+)
+def margins_of_answers(figure: Figure, result: dict[str, Any]) -> None:
     for axes, entry in zip(figure.subplots(1, 2, sharey=True), result["networks"], strict=True):
         margins = entry["margins"]
         axes.plot(range(1, len(margins) + 1), margins, color="#555555")
@@ -231,7 +231,12 @@ def _draw_margins(figure: Figure, result: dict[str, Any]) -> None:
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(PRECISIONS))
 
 
-def _draw_layers(figure: Figure, result: dict[str, Any]) -> None:
+@plot(
+    "digits-layers",
+    "Which layers make the error of the answers (filled), beside the error of their own results (open).",
+    (11, 4.6),
+)
+def errors_of_layers(figure: Figure, result: dict[str, Any]) -> None:
     for axes, entry in zip(figure.subplots(1, 2, sharey=True), result["networks"], strict=True):
         layers = list(dict.fromkeys(row["layer"] for row in entry["layers"]))
         for precision in LOWERED:
@@ -247,17 +252,4 @@ def _draw_layers(figure: Figure, result: dict[str, Any]) -> None:
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(LOWERED))
 
 
-PLOTS = [
-    Plot(
-        "digits-margins",
-        "Answers in the order of their margin. Only answers below a dashed line can change at that precision.",
-        (11, 4.6),
-        _draw_margins,
-    ),
-    Plot(
-        "digits-layers",
-        "Which layers make the error of the answers (filled), beside the error of their own results (open).",
-        (11, 4.6),
-        _draw_layers,
-    ),
-]
+PLOTS = [margins_of_answers, errors_of_layers]

@@ -14,10 +14,8 @@ import minitorch_backends as mt
 from minitorch_backends.display.figures import MARKS, SHAPES, plain_numbers
 
 from ..networks import Network, networks
-from ..presentation import Plot, Table, number, paragraphs, seconds
+from ..presentation import Table, number, paragraphs, plot, seconds
 from ..session import Session
-
-__all__ = ["PLOTS", "TITLE", "contract", "run", "summary", "tables"]
 
 TITLE = "Orders of contraction"
 
@@ -154,7 +152,12 @@ def summary(result: dict[str, Any]) -> list[str]:
     """)
 
 
-def _draw(figure: Figure, result: dict[str, Any]) -> None:
+@plot(
+    "einsum-strategies",
+    "Down is faster, left is more accurate; a mark is an order of contraction, a colour a precision.",
+    (13, 7.0),
+)
+def by_strategy(figure: Figure, result: dict[str, Any]) -> None:
     """Time against error, one panel for each network; a mark for each strategy, a colour for each precision."""
     panels = figure.subplots(2, (len(result["networks"]) + 1) // 2, squeeze=False).ravel()
     strategies = [order["strategy"] for order in result["networks"][0]["orders"]]
@@ -182,11 +185,4 @@ def _whole_steps(panel: Axes) -> None:
     plain_numbers(panel)
 
 
-PLOTS = [
-    Plot(
-        "einsum-strategies",
-        "Down is faster, left is more accurate; a mark is an order of contraction, a colour a precision.",
-        (13, 7.0),
-        _draw,
-    )
-]
+PLOTS = [by_strategy]

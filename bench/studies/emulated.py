@@ -13,8 +13,6 @@ from ..presentation import Plot, Table, error, paragraphs
 from ..session import Session
 from .solvers import system
 
-__all__ = ["PLOTS", "TITLE", "run", "solve", "summary", "tables"]
-
 TITLE = "Emulated float64"
 
 SIZE = {"quick": 80, "usual": 160, "full": 320}

