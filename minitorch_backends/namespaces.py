@@ -1,7 +1,7 @@
 """The namespaces of the package: names that are loaded at their first use, and the reason why another one is missing.
 
-`index`, which `python -m tests.stubs` writes from the declarations, says which module has a name: of a namespace, an
-op of the registry, a function of `nn.functional`, or a method of `Tensor`. A namespace has the `__getattr__` and the
+`index.txt`, which `python -m tests.stubs` writes from the declarations, says which module has a name: of a namespace,
+an op of the registry, a function of `nn.functional`, or a method of `Tensor`. A namespace has the `__getattr__` and the
 `__dir__` of this module (PEP 562); for type checkers it imports the same names under `if TYPE_CHECKING`. In the place
 of a method `Tensor` has a descriptor that loads the module, which puts the method there.
 
@@ -15,13 +15,17 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from . import index
 from .tensor.registry import functions, registry
 from .tensor.tensor import Tensor
 
 PACKAGE = __name__.partition(".")[0]
+
+_INDEX = Path(__file__).with_name("index.txt").read_text(encoding="utf-8")
+TABLES: dict[str, str] = dict(each.split("]\n", 1) for each in _INDEX.split("\n[")[1:])  # type: ignore[misc]
+"""The lines of each table of the index."""
 
 REASONS: dict[str, str] = {
     "*sparse* *spmm *.smm *.coalesce": "sparse tensors are not supported; use dense tensors and matmul",
@@ -77,7 +81,8 @@ class _Namespace:
 
     def __init__(self, module: str) -> None:
         self.path, self.module = module.partition(".")[2], sys.modules[module]
-        self.names = _by_name(index.NAMES.get(self.path, "") + ("" if self.path else index.NAMES["ops.names"]))
+        table = "FUNCTIONS" if self.path == "nn.functional" else f"names of {self.path}".strip()
+        self.names = _by_name(TABLES.get(table, "") + ("" if self.path else TABLES["names of ops.names"]))
 
     def get(self, name: str) -> Any:
         """`__getattr__` of the module."""
@@ -130,8 +135,8 @@ def serve(module: str) -> None:
 
 def declare() -> None:
     """Announce ops, functions and methods whose modules are not loaded yet."""
-    registry.announce({name: module for name, (module, _) in _by_name(index.OPS).items()})
-    functions.announce({name: module for name, (module, _) in _by_name(index.FUNCTIONS).items()})
-    for name, (module, _) in _by_name(index.METHODS).items():
+    registry.announce({name: module for name, (module, _) in _by_name(TABLES["OPS"]).items()})
+    functions.announce({name: module for name, (module, _) in _by_name(TABLES["FUNCTIONS"]).items()})
+    for name, (module, _) in _by_name(TABLES["METHODS"]).items():
         if name not in vars(Tensor):
             setattr(Tensor, name, _Unloaded(name, module))

@@ -253,7 +253,7 @@ def _property(value: property, names: _Names) -> str:
 
 def stubs() -> dict[Path, str]:
     """The text of each stub."""
-    found = {PACKAGE / "index.py": index()}
+    found = {PACKAGE / "index.txt": index()}
     for path in NAMESPACES:
         target = PACKAGE.joinpath(*path.split(".")) if path else PACKAGE / "__init__"
         found[target.with_suffix(".pyi")] = stub_of_namespace(path)
@@ -261,7 +261,7 @@ def stubs() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    if (target := PACKAGE / "index.py").read_text(encoding="utf-8") != (text := index()):
+    if (target := PACKAGE / "index.txt").read_text(encoding="utf-8") != (text := index()):
         target.write_text(text, encoding="utf-8")
         os.execv(sys.executable, [sys.executable, "-m", "tests.stubs"])  # with the names that are found now
     for path, text in stubs().items():

@@ -61,10 +61,10 @@ def test_modules_are_loaded_at_their_first_use() -> None:
 
 _EACH_MODULE = """
 import importlib, os, sys
-from minitorch_backends import index, namespaces
+from minitorch_backends import namespaces
 from minitorch_backends.tensor.tensor import Tensor
 modules = {}
-for name, (module, _) in namespaces._by_name(index.METHODS).items():
+for name, (module, _) in namespaces._by_name(namespaces.TABLES['METHODS']).items():
     modules.setdefault(module, []).append(name)
 for module, names in modules.items():
     if not (child := os.fork()):
@@ -80,7 +80,7 @@ for module, names in modules.items():
 def test_each_module_installs_the_methods_that_the_index_names() -> None:
     done = subprocess.run([sys.executable, "-c", _EACH_MODULE], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
-    modules = {module for module, _ in namespaces._by_name(namespaces.index.METHODS).values()}
+    modules = {module for module, _ in namespaces._by_name(namespaces.TABLES["METHODS"]).values()}
     assert len(lines) == len(modules), done.stderr
     assert not [line for line in lines if " " in line], "a module does not install these methods"
 
