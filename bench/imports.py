@@ -41,16 +41,13 @@ print(json.dumps([taken, own, len(sys.modules)]))
 def _run(folder: str, statement: str) -> str:
     """What a new process prints. Compiled modules are kept in `folder`, so that all packages start from bytecode,
     whether or not their installer or the environment had it written."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-c", _SCRIPT.format(statement)]
-    environment |= {"PYTHONPYCACHEPREFIX": folder}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}
+    return subprocess.check_output([sys.executable, "-c", _SCRIPT.format(statement)], env=environment, text=True)
 
 
 def run(session: Session) -> dict[str, Any]:
     """Run each statement in new processes, in turn; the first of each warms the caches and is not counted."""
-    absent = () if peers.torch_is_installed() else ("torch", "first product of torch")
-    cases = {name: text for name, text in _STATEMENTS.items() if name not in absent}
+    cases = {name: text for name, text in _STATEMENTS.items() if peers.torch_is_installed() or name[-5:] != "torch"}
     rounds = 3 if session.quick else 8
     samples: dict[str, list[tuple[float, int, int]]] = {name: [] for name in cases}
     with session.progress(TITLE) as report, tempfile.TemporaryDirectory() as folder:

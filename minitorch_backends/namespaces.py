@@ -24,7 +24,7 @@ from .tensor.tensor import Tensor
 PACKAGE = __name__.partition(".")[0]
 
 _INDEX = Path(__file__).with_name("index.txt").read_text(encoding="utf-8")
-TABLES: dict[str, str] = dict(each.split("]\n", 1) for each in _INDEX.split("\n[")[1:])  # type: ignore[misc]
+TABLES = {name: lines for name, _, lines in (each.partition("]\n") for each in _INDEX.split("\n[")[1:])}
 """The lines of each table of the index."""
 
 REASONS: dict[str, str] = {

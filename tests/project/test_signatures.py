@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import minitorch_backends as mt
+from minitorch_backends.autograd import functional, graph
 from minitorch_backends.tensor.parameter_types import expected_types
 from minitorch_backends.tensor.registry import registry
 
@@ -307,3 +308,27 @@ def test_docstrings_name_what_a_function_raises(namespace: Any) -> None:
         raised = {each.id for each in calls if isinstance(each, ast.Name) and each.id.endswith("Error")}
         wrong += [f"{name}: {each}" for each in raised if each not in (function.__doc__ or "")]
     assert wrong == []
+
+
+UNRECORDED: dict[Callable[..., Any], str] = {
+    graph.saved_tensors_hooks: "(pack_hook, unpack_hook)",
+    graph.save_on_cpu: "(pin_memory=False, device_type='cuda')",
+    graph.disable_saved_tensors_hooks: "(error_message)",
+    graph.register_multi_grad_hook: "(tensors, fn, *, mode='all')",
+    graph.allow_mutation_on_saved_tensors: "()",
+    functional.jacobian: ("(func, inputs, create_graph=False, strict=False, vectorize=False, strategy='reverse-mode')"),
+    functional.hessian: (
+        "(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy='reverse-mode')"
+    ),
+    functional.vjp: "(func, inputs, v=None, create_graph=False, strict=False)",
+    functional.jvp: "(func, inputs, v=None, create_graph=False, strict=False)",
+    functional.hvp: "(func, inputs, v=None, create_graph=False, strict=False)",
+    functional.vhp: "(func, inputs, v=None, create_graph=False, strict=False)",
+}
+
+
+@pytest.mark.parametrize("function", UNRECORDED, ids=lambda each: each.__name__)
+def test_signatures_of_namespaces_that_are_not_recorded(function: Callable[..., Any]) -> None:
+    signature = inspect.signature(function)
+    bare = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    assert str(inspect.Signature(bare)) == UNRECORDED[function]
