@@ -53,7 +53,7 @@ PAGE = Path(__file__).parent / "ORDER.md"
 
 SHAPES = [
     *(Shape("square", n, n, n) for n in (8, 16, 32, 64, 96, 128, 256, 512, 1024)),
-    *(Shape("rows", m, 1024, 1024) for m in (1, 2, 8, 32, 128)),
+    *(Shape("rows", m, 1024, 1024) for m in (1, 2, 8, 16, 32, 64, 128)),
     *(Shape("columns", 1024, 1024, n) for n in (1, 2, 8, 32, 128)),
     Shape("tall", 8192, 64, 64),
     Shape("wide", 64, 64, 8192),

@@ -117,9 +117,10 @@ class Tuning(NamedTuple):
     rows_converted_most: float = math.inf
     rows_split_most: float = math.inf
     """The same where the matrix runs across the result, is converted, and is split in two parts."""
+    rows_rounded_beside_tiles_most: int = 8
     rows_beside_pairs_most: int = 24
     rows_kept_most: int = 32
-    """The same beside pairs, and beside a matrix that is kept packed."""
+    """The same of rounded operands beside tiles, beside pairs, and beside a matrix that is kept packed."""
     rows_always: int = 4
     """So many are done in one pass at any depth."""
     depth_of_row: int = 3

@@ -51,11 +51,9 @@ TABLE = (
 
 
 _TILE_NS, _PACK_NS = {1: 100.0, 2: 170.0, 3: 290.0}, {1: 0.25, 2: 0.35, 3: 0.45}
-"""On tiles, by the parts of an operand: of 32 positions, 32 outputs and 32 channels of a tap; of laying out a value."""
-
 _VECTOR_NS, _LAY_OUT_NS, _MARGIN = 0.0131, 0.12, 1.1
-"""On vectors: of a product, in vectors of 16 outputs, and of laying out a value; and by how much they must be faster.
-(All of one thread on an Intel Xeon, family 6, model 207.)"""
+"""On tiles, by the parts of an operand: of 32 positions, 32 outputs and 32 channels of a tap; of laying out a value. On
+vectors of 16 outputs: of a product; of laying out a value; by how much they must be faster. (One thread, Xeon.)"""
 
 
 def slower_on_tiles(

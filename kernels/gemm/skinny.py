@@ -40,7 +40,9 @@ def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int)
     if not exact:
         most = min(most, row.rows_split_most if _in_two(isa, dtype, precision) else row.rows_converted_most)
     if cpu.refusal("amx") is None:
-        most = most if exact else row.rows_always
+        cheap_on_tiles = dtype.name == "bfloat16" or _in_two(isa, dtype, precision)
+        rounded = row.rows_always if cheap_on_tiles else row.rows_rounded_beside_tiles_most
+        most = most if exact else min(most, rounded)
     elif pairs_multiply(dtype, precision):
         most = min(most, row.rows_beside_pairs_most)
     return max(row.rows_always, int(most))
