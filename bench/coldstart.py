@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -104,17 +105,15 @@ def _write_bytecode() -> None:
 _COLUMNS = ("first call", "typing, lowering", "LLVM", "rest", "signatures")
 
 
-def tables(rows: list[list[dict[str, Any]]]) -> list[Table]:
+def tables(rows: list[list[dict[str, Any]]]) -> Iterator[Table]:
     """One table of the calls with an empty store, and one of those with what they left in it."""
-    found = []
     for title, those in zip(("Empty code store", "Filled code store"), zip(*rows, strict=True), strict=False):
         parts = "first", "lowering", "llvm", "rest"
         cells = [(row["call"], *(f"{row[part]:.2f}" for part in parts), str(row["signatures"])) for row in those]
         first = [row["first"] for row in those]
         total = ("median, sum", f"{median(first):.2f}", *[""] * 2, f"{sum(first):.2f}", "")
         caption = f"{title}: CPU seconds, beside {median(row['import'] for row in those):.2f} of the import"
-        found.append(Table(caption, ("call", *_COLUMNS), [*cells, (), total]))
-    return found
+        yield Table(caption, ("call", *_COLUMNS), [*cells, (), total])
 
 
 def _use_wheel(wheel: Path, folder: Path) -> None:
@@ -146,9 +145,11 @@ def main() -> int:
                 report(len(rows) / len(names), name)
                 with tempfile.TemporaryDirectory() as store:
                     rows.append([measure(name, store) for _ in range(1 + options.warm)])
+        for table in tables(rows):
+            session.show(table)
         imported = imports.run(session) if options.wheel else None
         os.chdir(os.path.dirname(folder))
-    for table in (*tables(rows), *(imports.tables(imported) if imported else ())):
+    for table in imports.tables(imported) if imported else ():
         session.show(table)
     if file:
         file.write_text(json.dumps({"calls": rows, "imports": imported}, indent=1), encoding="utf-8")
