@@ -102,18 +102,16 @@ def _write_bytecode() -> None:
         compileall.compile_dir(os.path.dirname(importlib.import_module(package).__file__ or ""), quiet=1)
 
 
-_COLUMNS = ("first call", "typing, lowering", "LLVM", "rest", "signatures")
-
-
 def tables(rows: list[list[dict[str, Any]]]) -> Iterator[Table]:
     """One table of the calls with an empty store, and one of those with what they left in it."""
+    columns = "call", "first call", "typing, lowering", "LLVM", "rest", "signatures"
     for title, those in zip(("Empty code store", "Filled code store"), zip(*rows, strict=True), strict=False):
         parts = "first", "lowering", "llvm", "rest"
         cells = [(row["call"], *(f"{row[part]:.2f}" for part in parts), str(row["signatures"])) for row in those]
         first = [row["first"] for row in those]
         total = ("median, sum", f"{median(first):.2f}", *[""] * 2, f"{sum(first):.2f}", "")
         caption = f"{title}: CPU seconds, beside {median(row['import'] for row in those):.2f} of the import"
-        yield Table(caption, ("call", *_COLUMNS), [*cells, (), total])
+        yield Table(caption, columns, [*cells, (), total])
 
 
 def _use_wheel(wheel: Path, folder: Path) -> None:
