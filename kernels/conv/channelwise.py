@@ -372,9 +372,7 @@ def _weights(w: np.ndarray | Kept, plan: _Plan) -> np.ndarray:
 
 def _with_layout(x: np.ndarray, last: bool) -> np.ndarray:
     """A copy, contiguous or with its channels last in memory."""
-    copy = result_array(x.shape, x.dtype, last)
-    copy[...] = x
-    return copy
+    return np.moveaxis(np.array(np.moveaxis(x, 1, -1), order="C"), -1, 1) if last else np.array(x, order="C")
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:

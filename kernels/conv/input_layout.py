@@ -11,7 +11,7 @@ import numpy as np
 from ..block.conversions import CONVERSIONS
 from ..block.loops import leaf_address
 from ..block.sources import ELEMENTS, Across, AlongK, Contiguous, Source
-from ..runtime.workspace import address_of, empty
+from ..runtime.workspace import address_of, empty, result
 from . import pack_tiles
 from .geometry import GROUP, Geometry, Task, spots, tap_spots
 from .params import three
@@ -72,11 +72,11 @@ def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def result_array(shape: tuple[int, ...], dtype: np.dtype, last: bool) -> np.ndarray:
-    """An uninitialised array (N, C, *spatial), contiguous, or with the channels last in memory."""
+    """An uninitialised result (N, C, *spatial), contiguous or with channels last, in memory that a caller offered."""
     if not last:
-        return empty(shape, dtype)
+        return result(shape, dtype, aligned=True)
     rank = len(shape)
-    return empty((shape[0], *shape[2:], shape[1]), dtype).transpose(0, rank - 1, *range(1, rank - 1))
+    return result((shape[0], *shape[2:], shape[1]), dtype, aligned=True).transpose(0, rank - 1, *range(1, rank - 1))
 
 
 class Folding(NamedTuple):

@@ -16,7 +16,7 @@ from ..block.sources import ELEMENTS
 from ..block.tuning import tuning
 from ..registry import Refused
 from ..runtime import threading
-from ..runtime.workspace import Workspace, address_of, aligned_bytes, empty
+from ..runtime.workspace import Workspace, address_of, aligned_bytes
 from . import pipeline, pointwise_nhwc, weights
 from . import pointwise_nchw as rows
 from .descriptor import NchwPlan, NhwcPlan
@@ -145,7 +145,7 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, threads)
     if plan is None:
         raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")
-    out = empty(plan.out_shape, x.dtype)
+    out = result_array(plan.out_shape, x.dtype, False)
     if out.size == 0:
         return out
     groups, gradient = setting.groups, setting.gradient

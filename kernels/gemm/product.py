@@ -17,7 +17,7 @@ from ..runtime import threading
 from ..runtime.addresses import addresses
 from ..runtime.record import Address, Bytes, Count
 from ..runtime.shapes import broadcast_shapes
-from ..runtime.workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
+from ..runtime.workspace import address_of, aligned_bytes, maker_of, result, return_workspace, take_workspace
 from . import unpacked
 from .divisions import divide, lines_at_once, packing
 from .tasks import Divided, multiply_divided
@@ -150,7 +150,7 @@ def _multiply_one(
 ) -> np.ndarray:
     """The product of two matrices in one call of compiled code. What surrounds it counts, since such a product takes
     all of the caches and leaves Python's own code cold: 100 us beside the 200 of a bf16 product of 512."""
-    make = np.empty if prepared[1].whole else result
+    make = maker_of(a.shape[0] * b.shape[1] * a.itemsize) if prepared[1].whole else result
     c = make((a.shape[0], b.shape[1]), a.dtype)
     places = np.array((address_of(a), address_of(b), address_of(c), 0))
     ranges.refuse_uncertain(_run(*prepared, pool, places), c, a, b)

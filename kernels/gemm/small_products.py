@@ -17,7 +17,8 @@ from ..runtime.workspace import (
     HEADER,
     address_of,
     aligned_bytes,
-    empty,
+    maker_of,
+    result,
     return_workspace,
     take_workspace,
 )
@@ -30,9 +31,6 @@ _KEPT_BYTES = 1 << 19
 
 _STRIDES_KEPT = 16
 """Layouts of operands that are remembered for two shapes."""
-
-_SMALL_RESULT = 1 << 16
-"""Bytes of a result from which it is worth 1 us to have it begin on a cache line."""
 
 
 class _Mine(python_threads.local):
@@ -99,7 +97,7 @@ def specialise(
     shape, of_matrices = (*shape_a[:-1], n), (isa, precision, rounding, dtype, (m, k, n))
     contiguous = _contiguous(shape_a, size), _contiguous(shape_b, size)
     whole = Steps(math.prod(shape[:-2]), m * k * size, k * n * size, m * n * size)
-    make = empty if math.prod(shape) * size >= _SMALL_RESULT else np.empty
+    make = maker_of(math.prod(shape) * size)
     jobs: dict[tuple, tuple[Job | None, int]] = {}
 
     def job_of(strides_a: tuple[int, ...], strides_b: tuple[int, ...]) -> Job | None:
@@ -178,11 +176,11 @@ def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: st
     if is_in_lines(isa, m, n):
         return _long_product(a, b, isa, precision, rounding)
     if a.ndim == b.ndim == 2:
-        c = np.empty((m, n), a.dtype)
+        c = maker_of(m * n * a.itemsize)((m, n), a.dtype)
         ranges.refuse_uncertain(run_job(_job_of_one(*of_matrices), a, b, c, k), c, a, b)
         return c
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    c = empty((*batch, m, n), a.dtype)
+    c = result((*batch, m, n), a.dtype)
     job = job_for(*of_matrices, Steps(batch[-1], _step(a), _step(b), _step(c)))
     certain = run_job(job, a, b, c, k, np.array([addresses(x, batch, 1) for x in (a, b, c)]))
     ranges.refuse_uncertain(certain, c, a, b)
@@ -193,7 +191,7 @@ def _long_product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, roundi
     """`product` of many rows or columns, which are products of some of them that follow one another."""
     (m, k), n = a.shape[-2:], b.shape[-1]
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    c = empty((*batch, m, n), a.dtype)
+    c = result((*batch, m, n), a.dtype)
     count, rest = divmod(max(m, n), LINES)
     strides, certain = (*a.strides[-2:], *b.strides[-2:]), 0.0
     for first, lines, times in ((0, LINES, count), (count * LINES, rest, 1)):

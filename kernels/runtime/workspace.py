@@ -9,7 +9,7 @@ import ctypes
 import math
 import sys
 import threading as python_threads
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -160,6 +160,11 @@ def result(
         return empty(shape, dtype, recycled)
     _offer.target = None
     return target.reshape(shape)
+
+
+def maker_of(count: int) -> Callable[[tuple[int, ...], np.dtype], np.ndarray]:
+    """What makes a result of so many bytes: `result`, or `np.empty` where no alignment or offer is worth its 1 us."""
+    return result if count >= 1 << 16 else np.empty
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, recycled: int = RECYCLED_BYTES) -> np.ndarray:

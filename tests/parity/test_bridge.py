@@ -13,7 +13,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import lab
 from minitorch_backends.backends import precision_policy
-from minitorch_backends.interop.torch import LeftProductWarning, emulate, weights
+from minitorch_backends.interop.torch import LeftProductWarning, emulate, memory, weights
 from minitorch_backends.interop.torch.memory import to_ours, to_torch
 from minitorch_backends.nn import functional as F
 from minitorch_backends.ops.conv import packed as conv
@@ -99,10 +99,8 @@ TYPES = {
 
 
 def _array(seed: int, shape: tuple, dtype: Any) -> Any:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, dtype=torch.complex64 if dtype.is_complex else torch.float32, generator=generator).to(
-        dtype
-    )
+    wide = torch.complex64 if dtype.is_complex else torch.float32
+    return torch.randn(shape, dtype=wide, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def _calls(case: Case) -> list[tuple[Any, str, str]]:
@@ -203,11 +201,9 @@ def test_operands_share_memory_with_ours_and_results_have_their_own() -> None:
 
 
 def test_what_torch_computes_itself_is_listed_and_warned_of() -> None:
-    a = torch.eye(3)
-    sparse = a.to_sparse()
-    scope = emulate()
+    a, scope = torch.eye(3), emulate()
     mode = scope.__enter__()
-    torch.mm(sparse, a)
+    torch.mm(a.to_sparse(), a)
     torch.mm(a.double(), a.double())
     with pytest.warns(LeftProductWarning, match=r"mm.*sparse"):
         scope.__exit__(None, None, None)
@@ -506,6 +502,20 @@ def test_weights_are_packed_once_and_again_when_something_writes_to_them(
     assert all(torch.allclose(each, wanted, rtol=1e-5, atol=1e-6) for each in found)
     assert not torch.allclose(found[0], first, rtol=1e-2)
     assert not weights._memories
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
+def test_large_results_are_made_in_memory_of_torch(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    x, w = _array(1, (4, 64, 32, 32), getattr(torch, name)), _array(2, (64, 64, 3, 3), getattr(torch, name))
+    last, copied = x.to(memory_format=torch.channels_last).requires_grad_(), []
+    monkeypatch.setattr(memory, "to_torch", lambda *args: copied.append(args[0]) or to_torch(*args))
+    with emulate():
+        for _ in range(2):
+            copied.clear()
+            found = [x[0, 0] @ x[0, 0, :, :1].repeat(1, 2048), x @ x.mT, torch.bmm(x[0], x[1])]
+            found += [TF.conv2d(each, w, padding=1) for each in (x, last)] + [TF.conv2d(x, w[..., :1, :1])]
+            found += torch.autograd.grad(found[-2], last, found[-2])
+    assert not [each for each in copied if isinstance(each, mt.Tensor)]
 
 
 _CONVOLUTIONS: dict[str, Callable[[], Any]] = {
