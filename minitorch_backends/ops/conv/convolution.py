@@ -268,9 +268,6 @@ def _kernel_to_output(
     return convolution(_conj(input), g, None, stride, padding, dilation, groups, precision=precision)
 
 
-# Samples
-
-
 # The ops
 
 

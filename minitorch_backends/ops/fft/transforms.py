@@ -231,9 +231,6 @@ def _length(name: str, n: Any, size: int) -> int:
     return length
 
 
-# Samples
-
-
 # Transforms
 
 
@@ -400,9 +397,6 @@ def _half_of_dims(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: b
     if forward:
         input = input.conj()
     return halved_transform(resize(input, lengths), dims, scaling, last)
-
-
-# References and samples
 
 
 # Transforms

@@ -93,9 +93,6 @@ def adjoint(matrix: Tensor) -> Tensor:
     return matrix.mT.conj() if matrix._array.dtype.kind == "c" else matrix.mT
 
 
-# Samples
-
-
 # The ops
 
 
