@@ -173,8 +173,7 @@ def _each_number(of: Any) -> Examples:
 
 
 _SPECIAL: dict[str, Callable[[Any], Examples]] = {
-    "arrays.accumulate_loops.add_rows": _add_rows,
-    "arrays.distances_loops.add_differences": _each_float("zero"),
+    "arrays.accumulate_loops.add_rows": _add_rows, "arrays.distances_loops.add_differences": _each_float("zero"),
     "arrays.distances_loops.distances": _each_float("zero"),
     "arrays.elementwise.mask_loops.choose": lambda of: (
         {"x_varies": False, "y_varies": False, "word": word} for word in _WORDS
@@ -187,48 +186,32 @@ _SPECIAL: dict[str, Callable[[Any], Examples]] = {
     "arrays.resampling_loops.run": lambda of: (
         {"job": _job(of.Job, back=False, zero=zero)} for zero in FLOATS.values()
     ),
-    "arrays.rows.loops.run": _by_rows,
-    "arrays.sampling_loops.run": _jobs("Job", one=tuple(FLOATS.values())),
-    "arrays.selection_loops.lead": _each_number,
-    "arrays.selection_loops.run_extrema": _each_number,
-    "arrays.updates_loops._adam_of_all": _updates,
-    "arrays.updates_loops._sgd_of_all": _updates,
-    "attention.forward.attend": lambda of: iter([{"indirect": False}]),
-    "attention.loops.differentiate": _differentiate,
+    "arrays.rows.loops.run": _by_rows, "arrays.sampling_loops.run": _jobs("Job", one=tuple(FLOATS.values())),
+    "arrays.selection_loops.lead": _each_number, "arrays.selection_loops.run_extrema": _each_number,
+    "arrays.updates_loops._adam_of_all": _updates, "arrays.updates_loops._sgd_of_all": _updates,
+    "attention.forward.attend": lambda of: iter([{"indirect": False}]), "attention.loops.differentiate": _differentiate,
     "block.loops.leaf_address": lambda of: ({"leaf": leaf} for leaf in leaves()),
-    "fft.chirp.transform_by_chirp": _jobs("Chirps"),
-    "fft.pairs._join": _pairs("x", "powers", "z"),
-    "fft.pairs._join_spectra": _pairs("spectra", "powers", "z"),
-    "fft.pairs._part": _pairs("z", "factors", "x"),
-    "fft.pairs._part_spectra": _pairs("z", "halves", "out"),
-    "gemm.skinny_loops.multiply_rows": _jobs("Columns"),
+    "fft.chirp.transform_by_chirp": _jobs("Chirps"), "fft.pairs._join": _pairs("x", "powers", "z"),
+    "fft.pairs._join_spectra": _pairs("spectra", "powers", "z"), "fft.pairs._part": _pairs("z", "factors", "x"),
+    "fft.pairs._part_spectra": _pairs("z", "halves", "out"), "gemm.skinny_loops.multiply_rows": _jobs("Columns"),
     "linalg.blocked_cholesky.cholesky": _factors(),
     "linalg.blocked_lu.invert": _factors("_", pivots=_array(np.int32), starts=_array(np.int64)),
     "linalg.blocked_lu.lu": _factors(pivots=_array(np.int32)),
     "linalg.blocked_lu.lu_solve": _factors("transpose", pivots=_array(np.int32)),
-    "linalg.blocked_qr.apply_reflections": _reflections,
-    "linalg.blocked_qr.householder": _reflections,
-    "linalg.blocked_qr.load_reflections": _reflections,
-    "linalg.few_sides.largest_row_sum": _few_sides,
-    "linalg.few_sides.solve_by_factors": _few_sides,
-    "linalg.few_sides.solve_few": _few_sides,
-    "linalg.groups._run_groups": _groups,
-    "linalg.squares.copy_rows": _squares,
+    "linalg.blocked_qr.apply_reflections": _reflections, "linalg.blocked_qr.householder": _reflections,
+    "linalg.blocked_qr.load_reflections": _reflections, "linalg.few_sides.largest_row_sum": _few_sides,
+    "linalg.few_sides.solve_by_factors": _few_sides, "linalg.few_sides.solve_few": _few_sides,
+    "linalg.groups._run_groups": _groups, "linalg.squares.copy_rows": _squares,
     "linalg.triangular.solve_triangular": _factors("lower", "unit", "right"),
     "matrix_units.loops.multiply": lambda of: iter(
         [{"arrays": (0,) * 5, "sizes": (0,) * 4, "rule": (0,) * 3, "numbers": (0.0,) * 3}]
     ),
-    "precisions.ggml_loops.search_affine": _ggml,
-    "precisions.ggml_loops.search_symmetric": _ggml,
-    "precisions.parts._round_array": _rounding,
-    "precisions.parts._round_array_narrow": _rounding,
-    "precisions.parts._split_in_three": _rounding,
-    "precisions.parts._split_in_two": _rounding,
-    "precisions.scaling_loops.round_columns": _scaling(3),
-    "precisions.scaling_loops.round_rows": _scaling(2),
-    "precisions.scaling_loops.run": _scaled_rows,
-    "recurrence.loops.run_sequence": _jobs("SequenceJob"),
-}
+    "precisions.ggml_loops.search_affine": _ggml, "precisions.ggml_loops.search_symmetric": _ggml,
+    "precisions.parts._round_array": _rounding, "precisions.parts._round_array_narrow": _rounding,
+    "precisions.parts._split_in_three": _rounding, "precisions.parts._split_in_two": _rounding,
+    "precisions.scaling_loops.round_columns": _scaling(3), "precisions.scaling_loops.round_rows": _scaling(2),
+    "precisions.scaling_loops.run": _scaled_rows, "recurrence.loops.run_sequence": _jobs("SequenceJob"),
+}  # fmt: skip
 
 
 def _kind(example: Any) -> Any:

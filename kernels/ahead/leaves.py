@@ -225,12 +225,8 @@ def _transforms() -> Iterator[Any]:
         for lanes in (most >> by for by in range(3) if (most >> by) * size >= 16):
             tag, whole = codelets.vectors(size, lanes * size), lanes == most
             ends = {
-                (Split, Split),
-                (Interleaved, Split),
-                (Interleaved, Twiddled),
-                (Split, Twiddled),
-                (Split, Interleaved),
-            }
+                (Split, Split), (Interleaved, Split), (Interleaved, Twiddled), (Split, Twiddled), (Split, Interleaved),
+            }  # fmt: skip
             ends |= {(Split, Streamed)} if lanes * size >= 32 else set()
             if whole:
                 ends |= {(Interleaved, Interleaved), *((Split, writer_of(rows, lanes)) for rows in range(4, lanes + 1))}

@@ -134,15 +134,9 @@ def _scale(builder: ir.IRBuilder, value: ir.Value, x: ir.Value, *_: ir.Value) ->
 
 
 _EMULATED = {
-    "avx512.mask.gather.dpi.512": _gather,
-    "avx512.mask.reduce.pd.512": _reduce,
-    "avx512.mask.reduce.ps.512": _reduce,
-    "avx512.mask.scalef.pd.512": _scale,
-    "avx512.mask.scalef.ps.512": _scale,
-    "avx512.mask.scatter.dps.512": _scatter,
-    "avx512.permvar.qi.512": _looked_up,
-    "avx512.vpdpbusd.512": _add_products_of_bytes,
-    "avx512bf16.cvtne2ps2bf16.512": _both_to_bf16,
-    "avx512bf16.cvtneps2bf16.512": _to_bf16,
+    "avx512.mask.gather.dpi.512": _gather, "avx512.mask.reduce.pd.512": _reduce, "avx512.mask.reduce.ps.512": _reduce,
+    "avx512.mask.scalef.pd.512": _scale, "avx512.mask.scalef.ps.512": _scale, "avx512.mask.scatter.dps.512": _scatter,
+    "avx512.permvar.qi.512": _looked_up, "avx512.vpdpbusd.512": _add_products_of_bytes,
+    "avx512bf16.cvtne2ps2bf16.512": _both_to_bf16, "avx512bf16.cvtneps2bf16.512": _to_bf16,
     "avx512bf16.dpbf16ps.512": _add_products,
-}
+}  # fmt: skip

@@ -56,17 +56,10 @@ ToFp16 = tag_class("ToFp16", __name__, AsIs, target="fp16", tile_parts=2, cut=Tr
 
 
 CONVERSIONS = {
-    ("ieee", None): AsIs(),
-    ("bf16", None): ToBf16(),
-    ("fp16", None): ToFp16(),
-    ("tf32", "rna"): ToTf32(),
-    ("tf32", "rne"): ToTf32Even(),
-    ("tf32", "rz"): ToTf32Zero(),
-    ("bf16x3", None): InTwo(),
-    ("tf32x3", None): InTwoTf32(),
-    ("bf16x6", None): InThree(),
-    ("bf16x9", None): CutInThree(),
-}
+    ("ieee", None): AsIs(), ("bf16", None): ToBf16(), ("fp16", None): ToFp16(), ("tf32", "rna"): ToTf32(),
+    ("tf32", "rne"): ToTf32Even(), ("tf32", "rz"): ToTf32Zero(), ("bf16x3", None): InTwo(),
+    ("tf32x3", None): InTwoTf32(), ("bf16x6", None): InThree(), ("bf16x9", None): CutInThree(),
+}  # fmt: skip
 """How operands are converted, by precision and (for tf32) rounding."""
 
 PAIRED = {"bf16": PairsOfBf16(), "bf16x3": PairsInTwo()}

@@ -32,14 +32,10 @@ class Scheme(NamedTuple):
 
 
 _TILES = {
-    "bf16": (tiles.Tiles1(), 256),
-    "bf16x3": (tiles.Tiles3(), 128),
-    "tf32": (tiles.Tiles4(), 128),
-    "fp16": (tiles.Tiles4(), 128),
-    "bf16x6": (tiles.Tiles6(), 96),
-    "tf32x3": (tiles.Tiles6(), 96),
+    "bf16": (tiles.Tiles1(), 256), "bf16x3": (tiles.Tiles3(), 128), "tf32": (tiles.Tiles4(), 128),
+    "fp16": (tiles.Tiles4(), 128), "bf16x6": (tiles.Tiles6(), 96), "tf32x3": (tiles.Tiles6(), 96),
     "bf16x9": (tiles.Tiles8(), 96),
-}
+}  # fmt: skip
 _PAIRS = {"bf16": (pairs.Pairs1(), 256), "bf16x3": (pairs.Pairs3(), 128)}
 
 _KERNELS_OF_PARTS = {"amx": _TILES, "avx512_bf16": _PAIRS}
@@ -47,18 +43,12 @@ _KERNELS_OF_PARTS = {"amx": _TILES, "avx512_bf16": _PAIRS}
 step along K (a panel of B then fills a third of the L1 cache)."""
 
 _KERNELS = {
-    ("avx512", 4): vectors.Avx512Float32(),
-    ("avx512", 8): vectors.Avx512Float64(),
-    ("avx2", 4): vectors.Avx2Float32(),
-    ("avx2", 8): vectors.Avx2Float64(),
-    ("portable", 4): vectors.PortableFloat32(),
-    ("portable", 8): vectors.PortableFloat64(),
-    ("avx512_unfused", 4): vectors.Avx512Float32Unfused(),
-    ("avx512_unfused", 8): vectors.Avx512Float64Unfused(),
-    ("avx2_unfused", 4): vectors.Avx2Float32Unfused(),
-    ("avx2_unfused", 8): vectors.Avx2Float64Unfused(),
-    ("odd", 4): vectors.OddFloat32(),
-}
+    ("avx512", 4): vectors.Avx512Float32(), ("avx512", 8): vectors.Avx512Float64(), ("avx2", 4): vectors.Avx2Float32(),
+    ("avx2", 8): vectors.Avx2Float64(), ("portable", 4): vectors.PortableFloat32(),
+    ("portable", 8): vectors.PortableFloat64(), ("avx512_unfused", 4): vectors.Avx512Float32Unfused(),
+    ("avx512_unfused", 8): vectors.Avx512Float64Unfused(), ("avx2_unfused", 4): vectors.Avx2Float32Unfused(),
+    ("avx2_unfused", 8): vectors.Avx2Float64Unfused(), ("odd", 4): vectors.OddFloat32(),
+}  # fmt: skip
 """By instruction set and size of an element."""
 
 _KERNELS_IN_TWO = {

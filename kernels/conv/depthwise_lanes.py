@@ -24,18 +24,8 @@ from .gather_scatter import widen
 VECTOR_BYTES = 64 if cpu.refusal("avx512") is None else 32
 
 _FIELDS = (
-    "weighs",
-    "spreads",
-    "taps",
-    "stride",
-    "dilation",
-    "phase",
-    "outputs",
-    "across",
-    "segments",
-    "nested",
-    "beside",
-)
+    "weighs", "spreads", "taps", "stride", "dilation", "phase", "outputs", "across", "segments", "nested", "beside",
+)  # fmt: skip
 
 
 @functools.cache

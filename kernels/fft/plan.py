@@ -219,14 +219,9 @@ def plan_long(n: int, dtype: np.dtype, real: str = "", lanes: int = 0, of_user: 
     phases = _align(roots(starts[:, None] * rows, n, dtype))
     fields = dict(zip(("down", "down_count", "across", "across_count"), (*down.place, *across.place), strict=True))
     fields |= {
-        "n": n,
-        "size": size,
-        "lanes": lanes,
-        "a": a,
-        "b": b,
-        "roots": address_of(of_lanes),
+        "n": n, "size": size, "lanes": lanes, "a": a, "b": b, "roots": address_of(of_lanes),
         "phases": address_of(phases),
-    }
+    }  # fmt: skip
     fields["abreast"] = vectors_abreast(n, size, lanes) if len(down.table) > 1 else 1
     fields["column_bytes"] = max((2 + fields["abreast"]) * a, 2 * b) * row
     return _plan("long", real, fields, -(-a // lanes) * b * row, (down, across, of_lanes, phases))

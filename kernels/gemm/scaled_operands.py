@@ -37,14 +37,10 @@ _CHANNELS = _Operand(1, in_groups=True)
 _PLACES = _Operand(2, places=True)
 
 ALONG = {
-    "matmul": (_A, _B),
-    "addmm": (_A, _B),
-    "linear": (_A, _B),
-    "conv": (_CHANNELS, _Operand(1)),
-    "conv_input_gradient": (_CHANNELS, _Operand(0, in_groups=True)),
-    "conv_weight_gradient": (_PLACES, _PLACES),
+    "matmul": (_A, _B), "addmm": (_A, _B), "linear": (_A, _B), "conv": (_CHANNELS, _Operand(1)),
+    "conv_input_gradient": (_CHANNELS, _Operand(0, in_groups=True)), "conv_weight_gradient": (_PLACES, _PLACES),
     "attention": (_A, _A, _B),
-}
+}  # fmt: skip
 """Where K lies in the operands of each kernel, in their order. Recurrences and linear algebra multiply by `matmul`."""
 
 

@@ -27,19 +27,11 @@ does not have, they are asked from `SMALL` on."""
 _JACOBI = frozenset({"eigh", "svd"})
 
 _BATCHES: dict[str, tuple[tuple[int, int], ...]] = {
-    "cholesky": ((16, 1), (SMALL, 2)),
-    "lu_factor": ((24, 1), (SMALL, 2)),
-    "solve": ((SMALL, 1),),
-    "inv": ((16, 1), (SMALL, 2)),
-    "lu_solve": ((SMALL, 2),),
-    "cholesky_solve": ((SMALL, 4),),
-    "cholesky_inverse": ((16, 1), (SMALL, 2)),
-    "triangular_solve": ((SMALL, 8),),
-    "qr": ((SMALL, 1),),
-    "geqrf": ((24, 2), (SMALL, 4)),
-    "eigh": ((16, 4), (SMALL, 8)),
-    "svd": ((8, 1), (12, 2), (16, 3), (SMALL, 8)),
-}
+    "cholesky": ((16, 1), (SMALL, 2)), "lu_factor": ((24, 1), (SMALL, 2)), "solve": ((SMALL, 1),),
+    "inv": ((16, 1), (SMALL, 2)), "lu_solve": ((SMALL, 2),), "cholesky_solve": ((SMALL, 4),),
+    "cholesky_inverse": ((16, 1), (SMALL, 2)), "triangular_solve": ((SMALL, 8),), "qr": ((SMALL, 1),),
+    "geqrf": ((24, 2), (SMALL, 4)), "eigh": ((16, 4), (SMALL, 8)), "svd": ((8, 1), (12, 2), (16, 3), (SMALL, 8)),
+}  # fmt: skip
 """For each task pairs of a size and of the least batch that, up to this size, is quicker by the kernel for small
 matrices than by one call of LAPACK for each."""
 

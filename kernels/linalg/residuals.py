@@ -156,22 +156,11 @@ def _householder_product(a: Any, tau: Any, result: Any, **_: Any) -> dict[str, t
 
 
 _MEASURES: dict[str, Callable[..., dict[str, tuple]]] = {
-    "cholesky": _cholesky,
-    "cholesky_solve": _cholesky_solve,
-    "cholesky_inverse": _cholesky_inverse,
-    "triangular_solve": _triangular_solve,
-    "lu_solve": _lu_solve,
-    "lstsq": _lstsq,
-    "geqrf": _geqrf,
-    "householder_product": _householder_product,
-    "lu_factor": _lu_factor,
-    "solve": _solve,
-    "inv": _inv,
-    "qr": _qr,
-    "eigh": _eigh,
-    "svd": _svd,
-    "eig": _eig,
-}
+    "cholesky": _cholesky, "cholesky_solve": _cholesky_solve, "cholesky_inverse": _cholesky_inverse,
+    "triangular_solve": _triangular_solve, "lu_solve": _lu_solve, "lstsq": _lstsq, "geqrf": _geqrf,
+    "householder_product": _householder_product, "lu_factor": _lu_factor, "solve": _solve, "inv": _inv, "qr": _qr,
+    "eigh": _eigh, "svd": _svd, "eig": _eig,
+}  # fmt: skip
 
 
 @calls_blas

@@ -63,20 +63,12 @@ def _with_range_of_fp32(significand: int, rounding: str = "rne") -> Element:
 
 
 ELEMENTS = {
-    "fp32": _with_range_of_fp32(24),
-    "tf32": _with_range_of_fp32(11, "rna"),
-    "bf16": _with_range_of_fp32(8),
-    "fp16": Element(11, -14, 65504.0, has_infinity=True),
-    "e5m2": Element(3, -14, 57344.0, has_infinity=True),
-    "e4m3": Element(4, -6, 448.0),
-    "e3m2": Element(3, -2, 28.0),
-    "e2m3": Element(4, 0, 7.5),
-    "e2m1": Element(2, 0, 6.0),
-    "e5m2fnuz": Element(3, -15, 57344.0),
-    "e4m3fnuz": Element(4, -7, 240.0),
-    "int8": Element(8, 7, 127.0),
+    "fp32": _with_range_of_fp32(24), "tf32": _with_range_of_fp32(11, "rna"), "bf16": _with_range_of_fp32(8),
+    "fp16": Element(11, -14, 65504.0, has_infinity=True), "e5m2": Element(3, -14, 57344.0, has_infinity=True),
+    "e4m3": Element(4, -6, 448.0), "e3m2": Element(3, -2, 28.0), "e2m3": Element(4, 0, 7.5), "e2m1": Element(2, 0, 6.0),
+    "e5m2fnuz": Element(3, -15, 57344.0), "e4m3fnuz": Element(4, -7, 240.0), "int8": Element(8, 7, 127.0),
     "int4": Element(4, 3, 7.0),
-}
+}  # fmt: skip
 """Every element by name, of precisions, formats of operands and the matrix units of devices. Integers are those whose
 numbers all lie on the grid of subnormals."""
 

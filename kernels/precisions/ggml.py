@@ -22,15 +22,9 @@ class Block(NamedTuple):
 
 
 BLOCKS = {
-    "q4_0": Block(2, 32, 18),
-    "q4_1": Block(3, 32, 20),
-    "q5_0": Block(6, 32, 22),
-    "q5_1": Block(7, 32, 24),
-    "q8_0": Block(8, 32, 34),
-    "q4_k": Block(12, 256, 144),
-    "q5_k": Block(13, 256, 176),
-    "q6_k": Block(14, 256, 210),
-}
+    "q4_0": Block(2, 32, 18), "q4_1": Block(3, 32, 20), "q5_0": Block(6, 32, 22), "q5_1": Block(7, 32, 24),
+    "q8_0": Block(8, 32, 34), "q4_k": Block(12, 256, 144), "q5_k": Block(13, 256, 176), "q6_k": Block(14, 256, 210),
+}  # fmt: skip
 """The block types by name."""
 
 INSTEAD = {"q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}

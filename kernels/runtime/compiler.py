@@ -128,14 +128,9 @@ class _Target(registry.CPUTarget):
 
 
 _SETTINGS = {
-    "ALWAYS_WARN_UNINIT_VAR": 0,
-    "BOUNDSCHECK": None,
-    "DEBUGINFO_DEFAULT": 0,
-    "DEBUG_NRT": 0,
-    "DISABLE_JIT": 0,
-    "EXTEND_VARIABLE_LIFETIMES": 0,
-    "JIT_COVERAGE": 0,
-}
+    "ALWAYS_WARN_UNINIT_VAR": 0, "BOUNDSCHECK": None, "DEBUGINFO_DEFAULT": 0, "DEBUG_NRT": 0, "DISABLE_JIT": 0,
+    "EXTEND_VARIABLE_LIFETIMES": 0, "JIT_COVERAGE": 0,
+}  # fmt: skip
 """Numba's settings that change what is compiled, by their names in `numba.config`, with Numba's defaults."""
 
 

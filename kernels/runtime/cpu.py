@@ -16,12 +16,8 @@ _BF16 = _AVX512 | {"avx512_bf16"}
 _TILES = frozenset({"amx_tile", "amx_bf16"})
 
 FEATURES: dict[str, frozenset[str]] = {
-    "portable": frozenset(),
-    "avx2": _AVX2,
-    "avx512": _AVX512,
-    "avx512_bf16": _BF16,
-    "amx": _BF16 | _TILES,
-}
+    "portable": frozenset(), "avx2": _AVX2, "avx512": _AVX512, "avx512_bf16": _BF16, "amx": _BF16 | _TILES,
+}  # fmt: skip
 """By level the features that it stands for, in the words of Linux. Each set includes those before it."""
 
 LEVELS = tuple(FEATURES)

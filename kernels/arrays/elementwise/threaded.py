@@ -31,35 +31,20 @@ _EITHER, _FLOAT32, _FLOAT64 = (4, 8), (4,), (8,)
 _IN_VECTORS = {
     (ufunc, size): tag
     for ufunc, sizes, tag in (
-        (np.sin, _FLOAT64, "Sine"),
-        (np.cos, _FLOAT64, "Cosine"),
-        (np.tan, _FLOAT32, "Tangent"),
-        (np.arcsin, _EITHER, "Arcsine"),
-        (np.arccos, _EITHER, "Arccosine"),
-        (np.arctan, _EITHER, "Arctangent"),
-        (np.arctan2, _EITHER, "Angle"),
-        (np.hypot, _EITHER, "Distance"),
-        (np.exp, _EITHER, "Exponential"),
-        (np.exp2, _EITHER, "PowerOfTwo"),
-        (np.expm1, _EITHER, "ExponentialLessOne"),
-        (np.log, _EITHER, "Logarithm"),
-        (np.log1p, _EITHER, "LogarithmOfOnePlus"),
-        (np.log2, _EITHER, "LogarithmToTwo"),
-        (np.log10, _EITHER, "LogarithmToTen"),
-        (np.logaddexp, _EITHER, "AddedExponentials"),
-        (np.power, _FLOAT32, "Power"),
-        (np.sinh, _EITHER, "HyperbolicSine"),
-        (np.cosh, _EITHER, "HyperbolicCosine"),
-        (np.tanh, _EITHER, "HyperbolicTangent"),
-        (np.arcsinh, _EITHER, "HyperbolicArcsine"),
-        (np.arccosh, _EITHER, "HyperbolicArccosine"),
-        (np.arctanh, _EITHER, "HyperbolicArctangent"),
-        (np.fmod, _EITHER, "TruncatedRemainder"),
-        (np.remainder, _EITHER, "Remainder"),
+        (np.sin, _FLOAT64, "Sine"), (np.cos, _FLOAT64, "Cosine"), (np.tan, _FLOAT32, "Tangent"),
+        (np.arcsin, _EITHER, "Arcsine"), (np.arccos, _EITHER, "Arccosine"), (np.arctan, _EITHER, "Arctangent"),
+        (np.arctan2, _EITHER, "Angle"), (np.hypot, _EITHER, "Distance"), (np.exp, _EITHER, "Exponential"),
+        (np.exp2, _EITHER, "PowerOfTwo"), (np.expm1, _EITHER, "ExponentialLessOne"), (np.log, _EITHER, "Logarithm"),
+        (np.log1p, _EITHER, "LogarithmOfOnePlus"), (np.log2, _EITHER, "LogarithmToTwo"),
+        (np.log10, _EITHER, "LogarithmToTen"), (np.logaddexp, _EITHER, "AddedExponentials"),
+        (np.power, _FLOAT32, "Power"), (np.sinh, _EITHER, "HyperbolicSine"), (np.cosh, _EITHER, "HyperbolicCosine"),
+        (np.tanh, _EITHER, "HyperbolicTangent"), (np.arcsinh, _EITHER, "HyperbolicArcsine"),
+        (np.arccosh, _EITHER, "HyperbolicArccosine"), (np.arctanh, _EITHER, "HyperbolicArctangent"),
+        (np.fmod, _EITHER, "TruncatedRemainder"), (np.remainder, _EITHER, "Remainder"),
         (np.floor_divide, _EITHER, "FlooredQuotient"),
     )
     for size in sizes
-}
+}  # fmt: skip
 """What NumPy makes of numbers of so many bytes more slowly, most of it number by number: to three units in the last
 place, where the CPU has fused operations."""
 

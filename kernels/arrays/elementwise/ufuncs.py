@@ -21,15 +21,10 @@ class _Ufunc(ctypes.Structure):
     """The beginning of `PyUFuncObject`, which NumPy's C interface keeps (numpy/ufuncobject.h)."""
 
     _fields_ = (
-        ("header", ctypes.c_char * object.__basicsize__),
-        ("operands", ctypes.c_int * 3),
-        ("identity", ctypes.c_int),
-        ("functions", ctypes.POINTER(ctypes.c_void_p)),
-        ("data", ctypes.POINTER(ctypes.c_void_p)),
-        ("types", ctypes.c_int),
-        ("reserved", ctypes.c_int),
-        ("name", ctypes.c_char_p),
-    )
+        ("header", ctypes.c_char * object.__basicsize__), ("operands", ctypes.c_int * 3), ("identity", ctypes.c_int),
+        ("functions", ctypes.POINTER(ctypes.c_void_p)), ("data", ctypes.POINTER(ctypes.c_void_p)),
+        ("types", ctypes.c_int), ("reserved", ctypes.c_int), ("name", ctypes.c_char_p),
+    )  # fmt: skip
 
 
 class Loop(NamedTuple):
