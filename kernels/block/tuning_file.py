@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..runtime import cpu, machine
+from ..runtime.context import warn_caller
 from ..runtime.files import DAMAGE, open_trusted, refuse_what_others_can_write, write_file
-from ..runtime.store import warn_caller
 
 FOLDER_VARIABLE = "MINITORCH_CONFIG_DIR"
 """Environment variable that names the folder of the user's configuration, in the place of one in ~/.config."""
@@ -61,7 +61,8 @@ def read() -> Measured | None:
     except DAMAGE as problem:
         warn_caller(
             f"the thresholds of this CPU's products are the built-in ones, since {file} cannot be used: {problem}; "
-            "run minitorch-backends tune again, or remove the file"
+            "run minitorch-backends tune again, or remove the file",
+            RuntimeWarning,
         )
         return None
 

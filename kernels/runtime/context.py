@@ -9,6 +9,8 @@ than a reference, and where the call fails, by whatever exception, it puts the v
 from __future__ import annotations
 
 import functools
+import sys
+import warnings
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -102,3 +104,14 @@ def with_reason(decided_by: str | None) -> str | None:
 
 
 restorable(_reason)
+
+
+_BETWEEN = {__name__.partition(".")[0], "contextlib", "functools", "torch"}
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of a user, whatever of this package stands between."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

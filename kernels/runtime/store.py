@@ -27,13 +27,13 @@ import shutil
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from . import cpu
 from .archive import Archive
+from .context import warn_caller
 from .files import danger, open_trusted, refuse_what_others_can_write, write_file
 
 if sys.platform != "win32":
@@ -318,22 +318,15 @@ def _verify(path: Path, content: bytes) -> bytes | None:
 def write(path: Path, content: bytes) -> None:
     """Keep compiled code in a file of a module's folder. A RuntimeWarning says where that is not possible."""
     while _warnings_due:
-        warn_caller(_warnings_due.pop())
+        warn_caller(_warnings_due.pop(), RuntimeWarning)
     try:
         write_file(path, _checksum(path, content) + content, 0o600)
     except OSError as error:
         warn_caller(
             f"compiled code cannot be kept in {path.parent} and will be compiled again by the next process: {error}; "
-            f"set {CACHE_VARIABLE} to another folder"
+            f"set {CACHE_VARIABLE} to another folder",
+            RuntimeWarning,
         )
-
-
-def warn_caller(message: str) -> None:
-    """Warn in the name of the caller, since this package silences RuntimeWarnings in its own."""
-    package, level = __name__.partition(".")[0], 1
-    while (frame := sys._getframe(level)).f_back and frame.f_globals.get("__name__", "").startswith(package):
-        level += 1
-    warnings.warn(message, RuntimeWarning, stacklevel=level + 1)
 
 
 _LONGEST_WAIT, _LOOK_AGAIN = 60.0, 0.02

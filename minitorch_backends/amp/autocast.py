@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -22,7 +21,7 @@ from ..autograd.extras.replay import replayed
 from ..autograd.modes import grad_mode
 from ..autograd.versions import writes
 from ..flags.scopes import Scope
-from ..kernels.runtime.context import restorable, restore_on_failure
+from ..kernels.runtime.context import restorable, restore_on_failure, warn_caller
 from ..ops.elementwise.cast import to_copy
 from ..tensor import instrumentation
 from ..tensor.dtypes import FLOATING, DType, bfloat16, dtype_of, float16, float32, float64, to_dtype
@@ -122,12 +121,10 @@ class autocast(Scope):
         self._dtype = _DEFAULTS[device_type] if dtype is None else to_dtype(dtype)
         self._cache = True if cache_enabled is None else cache_enabled
         if enabled and device_type != "cpu":
-            warnings.warn(f"autocast(): {device_type} devices are not available, so it has no effect", stacklevel=2)
+            warn_caller(f"autocast(): {device_type} devices are not available, so it has no effect")
             self._enabled = False
         elif enabled and self._dtype not in (bfloat16, float16):
-            warnings.warn(
-                f"autocast(): dtype must be bfloat16 or float16, got {self._dtype!r}, so it has no effect", stacklevel=2
-            )
+            warn_caller(f"autocast(): dtype must be bfloat16 or float16, got {self._dtype!r}, so it has no effect")
             self._enabled = False
 
     def __enter__(self) -> autocast:

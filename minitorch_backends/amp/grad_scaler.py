@@ -7,11 +7,10 @@ Method: P. Micikevicius et al. (2018), "Mixed precision training", with torch's 
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from ..autograd.modes import no_grad
-from ..kernels.runtime.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure, warn_caller
 from ..tensor.tensor import Tensor
 
 
@@ -28,7 +27,7 @@ class GradScaler:
         backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
         if enabled and device != "cpu":
-            warnings.warn(f"GradScaler(): {device} devices are not available, so it has no effect", stacklevel=2)
+            warn_caller(f"GradScaler(): {device} devices are not available, so it has no effect")
             enabled = False
         if growth_factor <= 1.0:
             raise AssertionError(f"GradScaler(): growth_factor must be more than 1, got {growth_factor}")

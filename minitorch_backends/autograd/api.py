@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernels.runtime.context import warn_caller
 from ..tensor.call_errors import argument_errors
 from ..tensor.registry import registry
 from ..tensor.tensor import Tensor, adopt, kind_of
@@ -54,7 +54,7 @@ def backward(
     graph.
     """
     if grad_variables is not None:
-        warnings.warn("grad_variables is deprecated; use grad_tensors instead", FutureWarning, stacklevel=2)
+        warn_caller("grad_variables is deprecated; use grad_tensors instead", FutureWarning)
         if grad_tensors is not None:
             raise RuntimeError(
                 "backward(): grad_tensors and grad_variables, its old name, are both given; pass grad_tensors only"
@@ -107,10 +107,9 @@ def grad(
     runs per element. `only_inputs` must stay True. See `backward` for the other arguments and errors.
     """
     if not only_inputs:
-        warnings.warn(
+        warn_caller(
             "only_inputs=False is ignored: gradients of other leaves are never accumulated here; use backward for that",
             FutureWarning,
-            stacklevel=2,
         )
     if materialize_grads and allow_unused is False:
         raise ValueError(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..kernels.runtime.context import warn_caller
 from ..tensor.call_errors import install
 from ..tensor.dtypes import FLOATING
 from ..tensor.tensor import Tensor, kind_of, sharing
@@ -100,10 +100,9 @@ def _grad(self: Tensor) -> Tensor | None:
     if state is not None and state.grad is not None:
         return state.grad
     if self._node is not None and not (_is_leaf(self) or self.retains_grad):
-        warnings.warn(
+        warn_caller(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed, and backward does not fill "
-            "it; call retain_grad() on it before backward, or use autograd.grad",
-            stacklevel=2,
+            "it; call retain_grad() on it before backward, or use autograd.grad"
         )
     return None
 

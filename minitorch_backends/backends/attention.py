@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ from ..flags import assign, current
 from ..flags.writes import Flags, expand_paths
 from ..kernels.attention import attention as attention_kernel
 from ..kernels.registry import ArraySpec
+from ..kernels.runtime.context import warn_caller
 from .libraries import ATTENTION_KERNELS, SDPBackend
 from .precision_policy import resolve
 
@@ -61,7 +61,7 @@ def can_use(kernel: str, params: SDPAParams, debug: bool) -> bool:
         raise TypeError(f"can_use_{kernel}_attention(): params must be SDPAParams, got {type(params).__name__}")
     sentence = refusal(kernel, params)
     if sentence is not None and debug:
-        warnings.warn(f"{kernel} attention is not used: {sentence}", UserWarning, stacklevel=3)
+        warn_caller(f"{kernel} attention is not used: {sentence}")
     return sentence is None
 
 
@@ -108,11 +108,7 @@ def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Flags:
     """Allow some attention kernels and forbid the others while a block runs. Deprecated in torch: use `sdpa_kernel`."""
-    warnings.warn(
-        "backends.cuda.sdp_kernel() is deprecated, as in torch; use nn.attention.sdpa_kernel()",
-        FutureWarning,
-        stacklevel=2,
-    )
+    warn_caller("backends.cuda.sdp_kernel() is deprecated, as in torch; use nn.attention.sdpa_kernel()", FutureWarning)
     return _only(
         name
         for name, enabled in zip(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -13,7 +12,7 @@ from ..autograd import nodes
 from ..autograd.inference import refuse_inference
 from ..autograd.modes import grad_mode, no_grad
 from ..autograd.mutation import about_to_write, bump, refuse_unwritable_memory
-from ..kernels.runtime.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure, warn_caller
 from ..kernels.runtime.workspace import offer
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import DType, dtype_of
@@ -106,11 +105,10 @@ def _write(name: str, result: np.ndarray, target: Tensor) -> None:
     about_to_write(target)
     if result.shape != target._array.shape:
         if target._array.size:
-            warnings.warn(
+            warn_caller(
                 f"{name}(): an output with one or more elements was resized since it had shape {list(target.shape)}, "
                 f"which does not match the required output shape {list(result.shape)}; resize it to zero elements "
-                "first",
-                stacklevel=4,
+                "first"
             )
         target._array = cast_unchecked(result, target._array.dtype)
     elif not _is_in_place(result, target._array):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor.call_errors import warn_caller
+from ..kernels.runtime.context import warn_caller
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import (
     INTEGER,

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..kernels.runtime.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure, warn_caller
 
 
 class Scope:
@@ -40,11 +39,10 @@ class Scope:
         if not callable(function):
             raise TypeError(f"{type(self).__name__} must decorate a function, got {function!r}")
         if isinstance(function, type):
-            warnings.warn(
+            warn_caller(
                 f"decorating the class {function.__name__} with {type(self).__name__} makes it a function that "
                 "constructs instances inside the scope and leaves its methods outside; decorate the methods",
                 FutureWarning,
-                stacklevel=2,
             )
         if inspect.isasyncgenfunction(function):
             return self._around_async_generator(function)

@@ -16,10 +16,10 @@ ones, and installs a finder on `sys.meta_path` for the others.
 from __future__ import annotations
 
 import sys
-import warnings
 from importlib import import_module
 from typing import Any
 
+from ..kernels.runtime.context import warn_caller
 from ..tensor.call_errors import install
 from ..tensor.tensor import Tensor
 
@@ -95,7 +95,7 @@ def _register_with(library: str) -> None:
     try:
         import_module(f"{__name__}.{library}")
     except (ImportError, AttributeError, TypeError) as error:  # of a version that is made otherwise
-        warnings.warn(f"{__name__}: this version of {library} cannot be registered with: {error}", stacklevel=2)
+        warn_caller(f"{__name__}: this version of {library} cannot be registered with: {error}")
 
 
 def register() -> None:

@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 import os
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from ..explain.product_counts import ProductCounts
 from ..explain.records import Log, Record, align_columns, as_text, as_words, frobenius_norm
 from ..flags import rows
+from ..kernels.runtime.context import warn_caller
 from .alignment import align
 from .divergence import FACTOR, Divergence, find_divergence
 from .measures import as_reals, ulps
@@ -73,7 +73,7 @@ def first_divergence(
     found, skipped = find_divergence(compare(run_a, run_b).calls, factor)
     if skipped:
         message = f"first_divergence(): skipped calls that the two runs compute by different kernels: {skipped}"
-        warnings.warn(message, stacklevel=2)
+        warn_caller(message)
     return found
 
 

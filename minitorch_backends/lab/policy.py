@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from glob import escape
@@ -20,6 +19,7 @@ from ..flags.state import UNSET
 from ..flags.writes import Flags
 from ..kernels.precisions.products import find_precision
 from ..kernels.registry import Call, start_observing, stop_observing
+from ..kernels.runtime.context import warn_caller
 from ..kernels.runtime.files import one_sentence
 from ..nn.utils import matching_names
 from ..nn.utils.scopes import check_visible
@@ -231,9 +231,9 @@ class _Binding:
     def check(self) -> None:
         if not self.is_bound:
             message = "Policy: the block called no module; models of torch run inside interop.torch.emulate()"
-            warnings.warn(message, stacklevel=3)
+            warn_caller(message)
         elif self.is_idle:
-            warnings.warn(f"Policy: its precisions changed nothing: {self._counts}", stacklevel=3)
+            warn_caller(f"Policy: its precisions changed nothing: {self._counts}")
         for glob in sorted(self.left) if self.names else ():
             matching_names("Policy", self.names, glob)
 

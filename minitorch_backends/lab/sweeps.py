@@ -6,7 +6,6 @@ import csv
 import functools
 import io
 import os
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..autograd.modes import is_grad_enabled
 from ..explain.records import align_columns
 from ..kernels.runtime import threading
+from ..kernels.runtime.context import warn_caller
 from ..kernels.runtime.files import write_file
 from ..tensor.dtypes import get_default_dtype
 from .columns import (
@@ -366,7 +366,7 @@ def sweep(  # noqa: PLR0913 (one each for what a sweep can vary)
     rows = _rows(name, settings, grid, executor, kept, progress)
     missing = {row["reference"] for row in rows if str(row.get("reference")).startswith("none: ")}
     for each in sorted(missing):
-        warnings.warn(f"sweep(): {name} has no float64 reference: {each.removeprefix('none: ')}", stacklevel=2)
+        warn_caller(f"sweep(): {name} has no float64 reference: {each.removeprefix('none: ')}")
     return Sweep(name, rows, settings, grid)
 
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ..kernels.runtime.context import warn_caller
 from ..ops.creation.factories import empty, zeros
 from ..ops.recurrent import gru_cell, gru_layer, lstm_cell, lstm_layer, recurrent_product, rnn_cell, rnn_layer
 from ..ops.views.join import cat, stack
-from ..tensor.call_errors import warn_caller
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from . import functional as F
 from . import init

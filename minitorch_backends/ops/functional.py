@@ -9,7 +9,8 @@ from typing import Any
 
 from ..autograd.modes import derives_from
 from ..autograd.mutation import refuse_unwritable
-from ..tensor.call_errors import argument_errors, refuse_other_than_tensor, warn_caller
+from ..kernels.runtime.context import warn_caller
+from ..tensor.call_errors import argument_errors, refuse_other_than_tensor
 from ..tensor.registry import functions
 from ..tensor.tensor import Tensor
 

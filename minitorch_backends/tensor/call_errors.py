@@ -11,7 +11,6 @@ import inspect
 import re
 import reprlib
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dis import opname
 from itertools import zip_longest
@@ -35,14 +34,6 @@ def refuse_other_than_bool(name: str, argument: str, value: Any) -> None:
     if not isinstance(value, (bool, np.bool_)):
         several = "; pass several dimensions as a tuple" if argument == "keepdim" else ""
         raise TypeError(f"{name}(): argument {argument!r} must be bool, not {type(value).__name__} {value!r}{several}")
-
-
-def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside this package that made the call."""
-    frame, depth = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{_PACKAGE}."):
-        frame, depth = frame.f_back, depth + 1
-    warnings.warn(message, category, stacklevel=depth)
 
 
 def refuse_other_than_tensor(name: str, argument: str, value: Any) -> None:

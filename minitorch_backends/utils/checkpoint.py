@@ -7,7 +7,6 @@ of torch.utils.checkpoint.
 from __future__ import annotations
 
 import contextlib
-import warnings
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -18,7 +17,7 @@ from ..autograd.extras.function import Function
 from ..autograd.extras.replay import Conditions
 from ..autograd.extras.saved_tensors import saved_tensors_hooks
 from ..flags.scopes import Scope
-from ..kernels.runtime.context import restorable, restore_on_failure
+from ..kernels.runtime.context import restorable, restore_on_failure, warn_caller
 from ..random import get_rng_state, set_rng_state
 from ..tensor.tensor import Tensor
 
@@ -88,9 +87,8 @@ def checkpoint(
     With use_reentrant=False backward raises RuntimeError if a tensor argument was written to since.
     """
     if use_reentrant is None:
-        warnings.warn(
-            "use_reentrant was left out of checkpoint(): pass use_reentrant=False, which is recommended, or True",
-            stacklevel=2,
+        warn_caller(
+            "use_reentrant was left out of checkpoint(): pass use_reentrant=False, which is recommended, or True"
         )
         use_reentrant = True
     if use_reentrant:

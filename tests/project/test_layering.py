@@ -270,6 +270,12 @@ def test_every_folder_is_a_package():
     assert not bare, f"no __init__.py in {bare}"
 
 
+def test_warnings_point_at_the_line_of_a_user():
+    """A fixed number of frames points into this package as soon as one function more stands between."""
+    wrong = [str(path) for path in FILES.values() if "warnings.warn(" in path.read_text(encoding="utf-8")]
+    assert [Path(path).name for path in wrong] == ["context.py"], f"use kernels.runtime.context.warn_caller in {wrong}"
+
+
 def length_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """The lines of a function without its docstring."""
     first = function.body[0]

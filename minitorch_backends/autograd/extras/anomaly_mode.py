@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import kernels
 from ...flags.scopes import Scope
+from ...kernels.runtime.context import warn_caller
 from ...kernels.runtime.locks import lock
 from ...tensor import instrumentation
 
@@ -90,7 +90,7 @@ class detect_anomaly(set_detect_anomaly):
     __slots__ = ()
 
     def __init__(self, check_nan: bool = True) -> None:
-        warnings.warn("anomaly detection is for debugging only: it slows down every operation", stacklevel=2)
+        warn_caller("anomaly detection is for debugging only: it slows down every operation")
         before = _current
         super().__init__(True, check_nan)
         _put(before)
@@ -143,4 +143,4 @@ def warn_of_forward(node: Any) -> None:
         if trace is None
         else "traceback of the forward call that caused the error (most recent call last):\n" + "".join(trace.format())
     )
-    warnings.warn(f"error detected in {node.name()}; {where}", stacklevel=2)
+    warn_caller(f"error detected in {node.name()}; {where}")

@@ -8,11 +8,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from ...kernels.runtime.context import restore_on_failure
+from ...kernels.runtime.context import restore_on_failure, warn_caller
 from ...tensor import instrumentation
 from ...tensor.dtypes import FLOATING, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
@@ -76,10 +75,9 @@ class FunctionCtx(Node):
 
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Has no effect: shared memory is detected. (Deprecated in torch.)"""
-        warnings.warn(
+        warn_caller(
             "mark_shared_storage is deprecated and has no effect: tensors with shared storages are detected",
             FutureWarning,
-            stacklevel=2,
         )
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -194,11 +192,10 @@ class Function(metaclass=_FunctionMeta):
     _node_type: ClassVar[type[FunctionCtx]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
+        warn_caller(
             f"{type(self)} should not be instantiated: methods of Functions are static; call "
             f"{type(self).__name__}.apply",
             DeprecationWarning,
-            stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

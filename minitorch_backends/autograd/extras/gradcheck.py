@@ -7,13 +7,12 @@ real function of z = x + iy is df/dx + i df/dy, torch's convention.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...kernels.runtime.context import restore_on_failure
+from ...kernels.runtime.context import restore_on_failure, warn_caller
 from ...tensor.call_errors import argument_errors
 from ...tensor.dtypes import FLOATING, dtype_of, float64
 from ...tensor.tensor import Tensor, adopt
@@ -406,10 +405,9 @@ def _checkable(inputs: tuple) -> list[int]:
             continue
         array = value._array
         if dtype_of(array).to_real() is not float64:
-            warnings.warn(
+            warn_caller(
                 f"input {index} requires gradient and is {value.dtype!r}; the check will likely fail for types of less "
-                "precision than mt.float64 and mt.complex128",
-                stacklevel=5,
+                "precision than mt.float64 and mt.complex128"
             )
         if array.size and any(
             stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import threading
-import warnings
 import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...kernels.runtime.context import warn_caller
 from ...kernels.runtime.locks import lock
 from ...tensor import instrumentation
 from ..nodes import Leaf, Node, Output
@@ -98,10 +98,9 @@ def _count(node: Node) -> None:
     _growth.warned = True
     seen: set[int] = set()
     kept = sum(_bytes_of(each, seen) for node in nodes for each in node.saved.values())
-    warnings.warn(
+    warn_caller(
         f"this thread's graph has grown to {len(nodes)} nodes, which keep {kept} bytes, without a backward pass; "
-        "if the graph is unwanted, compute under no_grad(), or sum loss.item() or loss.detach()",
-        stacklevel=2,
+        "if the graph is unwanted, compute under no_grad(), or sum loss.item() or loss.detach()"
     )
 
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ...kernels.runtime.context import warn_caller
 from .counts import Counts, Key, note_policy, read_counts, report, text_of
 
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
@@ -70,9 +71,8 @@ def enter(notebook: bool = False) -> None:
     folder = os.environ.get("MINITORCH_TORCH_COUNTS")
     _process = _Process(tempfile.mkdtemp(prefix="minitorch-torch-") if folder is None else folder)
     if not notebook and threading.active_count() > 1:
-        warnings.warn(
-            "threads that started before torch was imported compute their products with torch; import torch first",
-            stacklevel=2,
+        warn_caller(
+            "threads that started before torch was imported compute their products with torch; import torch first"
         )
     if folder is None and not notebook:
         _report_at_the_end()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,6 +21,7 @@ from ...backends import precision_policy
 from ...backends.operands import ROLES, act_on, recorded_state
 from ...flags import State, current
 from ...flags.state import override
+from ...kernels.runtime.context import warn_caller
 from ...linalg import LinAlgError
 from ...tensor.tensor import adopt
 from . import attention, convolutions, linalg, products, recurrent, whole_calls  # noqa: F401  (they fill the table)
@@ -312,7 +312,7 @@ def _write(entry: Entry, args: tuple, kwargs: dict, found: Any) -> Any:
             raise RuntimeError(f"Expected out tensor to have dtype {each.dtype}, but got {out.dtype} instead")
         if out.shape != each.shape:
             if out.numel():
-                warnings.warn(_RESIZED.format(tuple(out.shape), tuple(each.shape)), stacklevel=2)
+                warn_caller(_RESIZED.format(tuple(out.shape), tuple(each.shape)))
             out.resize_(each.shape)
         out.copy_(each)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -421,4 +421,4 @@ def emulate(**flags: Any) -> Iterator[Emulation]:
     left = [each for each in emulation.left if not each.why.startswith(NO_FLAG)]
     if left:
         listed = "; ".join(map(str, left))
-        warnings.warn(f"emulate(): torch computed these products itself: {listed}", LeftProductWarning, stacklevel=3)
+        warn_caller(f"emulate(): torch computed these products itself: {listed}", LeftProductWarning)

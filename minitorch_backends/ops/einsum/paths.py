@@ -12,13 +12,13 @@ import importlib
 import itertools
 import math
 import random
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...backends.opt_einsum import get_opt_einsum, is_available
 from ...backends.strategies import COTENGRA, Strategy
 from ...flags import State, per_state
+from ...kernels.runtime.context import warn_caller
 from .equation import Labels
 from .pairs import Path, path_of
 
@@ -220,7 +220,7 @@ def _optimal(inputs: Any, output: Any, sizes: Any, known: Any) -> Any:
             f"einsum(): strategy 'optimal' stopped after {MOST_PAIRS:,} pairs of sets of {len(inputs)} operands; "
             "the order is the best of greedy's and of 'auto-hq'"
         )
-        warnings.warn(message, stacklevel=2)
+        warn_caller(message)
         return _auto("flops", "auto-hq", inputs, output, sizes, known)
     return known if found.pairs is None else path_of(found.pairs, len(inputs))
 
@@ -257,7 +257,7 @@ def _exhaustive(minimize: str, strategy: str, inputs: Any, output: Any, sizes: A
             f"einsum(): strategy {strategy!r} stopped after {most:,} candidates of {len(inputs)} operands; "
             "the order is the best of greedy's and of those that it found"
         )
-        warnings.warn(message, stacklevel=2)
+        warn_caller(message)
         return search.path if "ssa_path" in getattr(search, "best", ()) else known
 
 

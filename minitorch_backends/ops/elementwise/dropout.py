@@ -8,7 +8,8 @@ import numpy as np
 
 from ...dispatch.op import composite
 from ...dispatch.promotion import refusal_of_dtype
-from ...tensor.call_errors import refuse_other_than_bool, warn_caller
+from ...kernels.runtime.context import warn_caller
+from ...tensor.call_errors import refuse_other_than_bool
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels.runtime.context import warn_caller
 from ...kernels.runtime.shapes import broadcast_shapes
-from ...tensor.call_errors import warn_caller
 from ...tensor.dtypes import DType, dtype_of, int32, int64
 from ...tensor.tensor import Tensor, is_foreign, kind_of
 from ..creation.from_data import array_from, foreign_array, is_sequence

@@ -4,13 +4,13 @@ figures if the two differ by more than rounding explains."""
 from __future__ import annotations
 
 import inspect
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ...kernels.linalg.residuals import residuals
 from ...kernels.registry import Kernel
+from ...kernels.runtime.context import warn_caller
 
 
 class CrossCheckWarning(UserWarning):
@@ -50,11 +50,10 @@ def cross_check(
                 complaints.append(f"the {measure} error of {name!r} is {units:.3g} units of roundoff, over {allowed:g}")
     if complaints:
         shape = "x".join(map(str, arrays[0].shape))
-        warnings.warn(
+        warn_caller(
             f"cross_check: {kernel.name} of {shape} {arrays[0].dtype.name} by {first!r} and by {second!r}: "
             + "; ".join(complaints),
             CrossCheckWarning,
-            stacklevel=2,
         )
 
 

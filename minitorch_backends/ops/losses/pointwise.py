@@ -11,7 +11,7 @@ import numpy as np
 from ...autograd.half_types import rounding_once
 from ...dispatch.op import Array, composite, op
 from ...kernels.arrays.elementwise import each
-from ...tensor.call_errors import warn_caller
+from ...kernels.runtime.context import warn_caller
 from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import hardtanh, logsigmoid

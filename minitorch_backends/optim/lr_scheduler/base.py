@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, TypeVar
 
+from ...kernels.runtime.context import warn_caller
 from ...nn.argument_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ...tensor.tensor import Tensor, kind_of
 from ..optimizer import Optimizer
@@ -68,11 +68,9 @@ class LRScheduler:
         plain = type(self.optimizer).step is Optimizer.step
         early = self.last_epoch == 0 and epoch is None and plain and not self.optimizer.stepped
         if early and not self._beginning:
-            warnings.warn(
+            warn_caller(
                 "Detected call of lr_scheduler.step() before optimizer.step(): the first rate is skipped; call the "
-                "optimizer's step first",
-                UserWarning,
-                stacklevel=2,
+                "optimizer's step first"
             )
         if not (epoch is None or isinstance(epoch, (int, float))):
             raise TypeError(f"expected a number as an epoch, got {epoch!r}")
