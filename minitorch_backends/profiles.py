@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, find_profile
-from .kernels.matrix_units import Chain, Lanes, Rule, definition
+from .kernels.matrix_units import Chain, Lanes, Rule, Tiles, definition
 from .kernels.matrix_units.identify import identify
 from .kernels.matrix_units.probes import ADDED_TO_NOTHING, RESULTS, VERSION, ask
 from .kernels.precisions.float8 import FORMATS
@@ -29,8 +29,8 @@ from .ops.creation.factories import as_tensor
 from .tensor.tensor import Tensor
 
 __all__ = [
-    "PROFILES", "Aligned", "Chain", "Exact", "Format", "Halves", "Lanes", "Profile", "Tree", "TwoStage", "add", "load",
-    "measure", "mma", "save",
+    "PROFILES", "Aligned", "Chain", "Exact", "Format", "Halves", "Lanes", "Profile", "Tiles", "Tree", "TwoStage", "add",
+    "load", "measure", "mma", "save",
 ]  # fmt: skip
 
 _TYPES = {
@@ -178,7 +178,7 @@ def _identify_format(operand: str, answers: dict[str, dict[str, str]]) -> tuple[
     keys = [key.partition(" ") for key in answers]
     found = identify(operand, {result: answers[f"{of} {result}"] for of, _, result in keys if of == operand})
     return operand, (
-        Format(found.rule, "measured", promote_every=found.promote, findings=found.findings, depths=found.depths),
+        Format(found.rule, "measured", "", found.promote, (), found.findings, found.depths, found.halve_to),
     )
 
 
@@ -232,7 +232,7 @@ def load(path: str | os.PathLike[str], name: str | None = None) -> Profile:
     return profile
 
 
-_KINDS: dict[str, Any] = {each.__name__: each for each in (Aligned, Halves, Exact, Tree, TwoStage, Chain, Lanes)}
+_KINDS: dict[str, Any] = {each.__name__: each for each in (Aligned, Halves, Exact, Tree, TwoStage, Chain, Lanes, Tiles)}
 
 
 def _way_as_json(way: Format) -> dict[str, Any]:
@@ -267,6 +267,10 @@ def _rule_from_json(content: dict[str, Any]) -> Rule:
     for name, value in fields.items():
         if isinstance(value, dict):
             fields[name] = _rule_from_json(value)
+        elif name == "walk":
+            fields[name] = tuple((int(of_a), int(of_b)) for of_a, of_b in value)
+            if not fields[name] or not {part for pair in fields[name] for part in pair} <= {0, 1, 2}:
+                raise ValueError(f"walk {value!r}")
         elif isinstance(value, list):
             fields[name] = tuple(map(int, value))
         elif not isinstance(value, (bool, int)) and value not in ("rz32", "rz22", "rne32"):

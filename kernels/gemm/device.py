@@ -6,7 +6,6 @@ along K, in float32, which half types round at the end.
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from ..matrix_units import Rule
 from ..precisions.products import OF_HALF
 from ..registry import ArraySpec, without_observers
-from ..runtime.context import restore_on_failure
+from ..runtime.context import restore_on_failure, warn_caller
 from ..runtime.invariance import current_demand
 from ..runtime.shapes import broadcast_shapes
 
@@ -39,20 +38,22 @@ class Unit(NamedTuple):
     """Whether subnormal operands and results count as zero."""
     depths: tuple[int, ...] = ()
     """Start, stop and step of the range of K for which a measured rule is shown; () for all."""
+    halve_to: int = 0
+    """The multiple at which a rest of less than two times `promote` places is halved; 0 for never."""
 
     def warn_beyond(self, depth: int) -> None:
         """Warn of a K for which the rule was not shown: a library may choose other blocks."""
         if depth and self.depths and depth not in range(*self.depths):
             first, stop, step = self.depths
             every = f" in steps of {step}" if step > 1 else ""
-            warnings.warn(
+            warn_caller(
                 f"profile {self.profile!r}: the sums of {self.operand} were measured for K = {first} to {stop - 1}"
-                f"{every}, not {depth}; the device may add these otherwise",
-                stacklevel=3,
+                f"{every}, not {depth}; the device may add these otherwise"
             )
 
     def __repr__(self) -> str:
-        promoted = f", partial sums leave the unit every {self.promote} places" if self.promote else ""
+        halves = f", a rest in halves of {self.halve_to}" if self.halve_to else ""
+        promoted = f", partial sums leave the unit every {self.promote} places{halves}" if self.promote else ""
         shown = f" for K of {range(*self.depths)!r}" if self.depths else ""
         return f"{self.profile} {self.operand}: {self.rule or 'float32 sums'!r}{promoted}, by {self.evidence}{shown}"
 
@@ -91,7 +92,9 @@ def matmul(
     for place in np.ndindex(*batch):
         own = (powers[0][place], powers[1][place]) if powers else None
         operands = left[place], right[place]
-        out[place] = multiply(unit.rule, unit.operand, *operands, promote=unit.promote, scales=own)
+        out[place] = multiply(
+            unit.rule, unit.operand, *operands, promote=unit.promote, halve_to=unit.halve_to, scales=own
+        )
     return out.astype(a.dtype, copy=False)
 
 

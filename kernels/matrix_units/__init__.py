@@ -6,8 +6,9 @@ A unit is a rule of `rules`, an operand format (a key of `OPERANDS`), and a resu
 from __future__ import annotations
 
 from .products import definition, multiply
-from .rules import OPERANDS, Aligned, Chain, Exact, Halves, Lanes, Rule, Tree, TwoStage
+from .rules import OPERANDS, Aligned, Chain, Exact, Halves, Lanes, Rule, Tiles, Tree, TwoStage
 
 __all__ = [
-    "OPERANDS", "Aligned", "Chain", "Exact", "Halves", "Lanes", "Rule", "Tree", "TwoStage", "definition", "multiply",
+    "OPERANDS", "Aligned", "Chain", "Exact", "Halves", "Lanes", "Rule", "Tiles", "Tree", "TwoStage", "definition",
+    "multiply",
 ]  # fmt: skip

@@ -15,14 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime.first_use import load
-from .probes import ADDED_TO_NOTHING, DEPTHS, PLACES, UNALIGNED, probes
+from .probes import ADDED_TO_NOTHING, DEPTHS, PLACES, RANGES, UNALIGNED, probes
 from .products import definition
-from .rules import Aligned, Chain, Exact, Halves, Lanes, Rule, Tree, TwoStage
+from .rules import Aligned, Chain, Exact, Halves, Lanes, Rule, Tiles, Tree, TwoStage
 
 _SUMS = {"rounded": (np.float32, np.float16), "float16": (np.float16, np.float32)}
 """In which type results in float16 may be summed."""
 
 _LEAST, _NO_LEAST = (-133, -21), -298
+WALKS = (
+    ((0, 0),), ((1, 0), (0, 0), (0, 1)), ((1, 1), (1, 0), (0, 0), (0, 1)),
+    ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2)),
+)  # fmt: skip
+"""How parts meet in this package's tiles at bf16, bf16x3, tf32 and fp16, bf16x6."""
+
 _AT_THE_END = 1 << 20
 """The value of `promote` for units that add c to the sum of all products."""
 
@@ -35,12 +41,14 @@ class Found(NamedTuple):
         promote: after how many places sums are added to an fp32 number outside of it; 0 for never.
         findings: what each group of probes showed, and which values it could not tell apart.
         depths: start, stop and step of the range of K for which the rule is shown; () if one K was asked.
+        halve_to: the multiple at which a rest of less than two times `promote` places is halved; 0 for never.
     """
 
     rule: Rule
     promote: int
     findings: tuple[str, ...]
     depths: tuple[int, ...] = ()
+    halve_to: int = 0
 
 
 def identify(name: str, answers: dict[str, dict[str, str]]) -> Found:
@@ -63,9 +71,9 @@ def identify(name: str, answers: dict[str, dict[str, str]]) -> Found:
                 missed.append(f"{type(rule).__name__} of {rule.length} misses {group}")
                 continue
             promote = _restarts(asked, left[0], promote)  # usual values stand first
-            depths, of_depths = _depths(asked, left[0], promote)
-            findings = _findings(asked, halves, left[0], promote, left, shapes)
-            return Found(left[0], promote, (*findings, *of_depths), depths)
+            found = max(_along_k(asked, left[0], promote), key=lambda each: len(range(*each.depths or (0,))))
+            findings = _findings(asked, halves, found, left, shapes)
+            return found._replace(findings=(*findings, *found.findings))
     what = f"rule; {', '.join(dict.fromkeys(missed))}" if missed else "kind of sum, got another order"
     raise ValueError(f"identify(): answers for {name} must be those of a known {what}")
 
@@ -87,11 +95,11 @@ class _Asked:
         if sizes != {group: len(values) for group, values in self.answers.items()}:
             raise ValueError(f"identify(): answers for {name} must be to {sizes} dot products; measure again")
 
-    def differences(self, rule: Rule, promote: int, group: str, part: slice = slice(None)) -> int:
+    def differences(self, rule: Rule, promote: int, group: str, part: slice = slice(None), halve_to: int = 0) -> int:
         """How many answers of a group a rule does not give."""
         a, b, c = (each[part] for each in self.rows[group])
         with np.errstate(over="ignore", invalid="ignore"):
-            found = definition(rule, self.name, a, b, c, result=self.sums, promote=promote)
+            found = definition(rule, self.name, a, b, c, result=self.sums, promote=promote, halve_to=halve_to)
             if self.result == "bfloat16":
                 found = found.astype(load("ml_dtypes").bfloat16)
             elif self.result != "float32":
@@ -100,10 +108,10 @@ class _Asked:
         wanted = self.answers[group][part]
         return int(np.count_nonzero((found != wanted) & ~(np.isnan(found) & np.isnan(wanted))))
 
-    def gives(self, rule: Rule, promote: int, group: str) -> bool:
+    def gives(self, rule: Rule, promote: int, group: str, halve_to: int = 0) -> bool:
         """Whether a rule gives all answers of a group; some of them first, as most rules miss those."""
-        few = slice(None, None, 16)
-        return not (self.differences(rule, promote, group, few) or self.differences(rule, promote, group))
+        parts = slice(None, None, 16), slice(None)
+        return not any(self.differences(rule, promote, group, part, halve_to) for part in parts)
 
 
 @functools.lru_cache(8)
@@ -121,7 +129,7 @@ def _shapes(asked: _Asked) -> Iterator[tuple[Rule, int]]:
     """Rules with usual parameters that order their terms as the answers say, and where sums leave the unit."""
     lengths = (1, 2, 4, 8, 16, 32, 64)
     rules: list[Rule] = [Chain(order) for order in sorted({*_orders(asked)}, key=len)]
-    rules += [Tree(2), Tree(4), *map(Exact, lengths[1:]), *map(Lanes, lengths[1:])]
+    rules += [Tree(2), Tree(4), *map(Exact, lengths[1:]), *map(Lanes, lengths[1:]), *map(Tiles, lengths[3:])]
     rules += [Aligned(24, length, _LEAST) for length in lengths]
     rules += [Halves(Aligned(25, length, _LEAST)) for length in lengths[1:6]]
     rules += [TwoStage(length) for length in lengths] + [TwoStage(length, apart=True) for length in lengths[1:]]
@@ -141,14 +149,29 @@ def _restarts(asked: _Asked, rule: Rule, promote: int) -> int:
     return next((at for at in periods if asked.gives(rule, at, "depth")), first)
 
 
-def _depths(asked: _Asked, rule: Rule, promote: int) -> tuple[tuple[int, ...], list[str]]:
+def _along_k(asked: _Asked, rule: Rule, promote: int) -> Iterator[Found]:
+    """The ways in which libraries cut the end of K, each with the range of K for which it gives all answers; none after
+    one that gives them for all."""
+    ways = [(rule, 0)]
+    if isinstance(rule, Tiles):
+        ways.append((rule._replace(even=True), 0))
+    elif 1 < promote < _AT_THE_END:
+        ways += [(rule, multiple) for multiple in (1, 2, 4, 8, 16, 32, 64) if multiple % rule.length == 0]
+    for way, halve_to in ways:
+        depths, words = _depths(asked, way, promote, halve_to)
+        yield Found(way, promote, tuple(words), depths, halve_to)
+        if not depths or depths == (1, DEPTHS[-1] + 1, 1):
+            return
+
+
+def _depths(asked: _Asked, rule: Rule, promote: int, halve_to: int) -> tuple[tuple[int, ...], list[str]]:
     """The range of K for which a rule gives all answers, and in words: from `PLACES` both ways to the first K that it
     misses, in steps of 16 where it misses another K."""
     if f"K = {DEPTHS[0]}" not in asked.answers:
         return (), []
 
     def gives(depth: int) -> bool:
-        return asked.gives(rule, promote, f"K = {depth}")
+        return asked.gives(rule, promote, f"K = {depth}", halve_to)
 
     shorter, longer = ([*itertools.takewhile(gives, side)] for side in (
         [depth for depth in reversed(DEPTHS) if depth < PLACES], [depth for depth in DEPTHS if depth > PLACES]
@@ -157,7 +180,8 @@ def _depths(asked: _Asked, rule: Rule, promote: int) -> tuple[tuple[int, ...], l
     whole = first == DEPTHS[0]
     inside = [depth for depth in UNALIGNED if (whole or depth > first) and depth < last]
     wrong = [depth for depth in inside if f"K = {depth}" not in asked.answers or not gives(depth)]
-    first, step = (1 if whole else first, 1) if inside and not wrong else (first, 16)
+    step = 1 if {*inside} - {*wrong} and max(wrong, default=0) < first else 16
+    first = 1 if whole and inside and not wrong else first
     every = "" if step == 1 or first == last else f" in steps of {step}"
     words = [f"the rule is shown for K = {first}" + (f" to {last}{every}" if first < last else "")]
     if beyond := [depth for depth in DEPTHS if depth > last][:1]:
@@ -185,19 +209,21 @@ def _orders(asked: _Asked) -> Iterator[tuple[int, ...]]:
 # Parameters
 
 
-def _variants(rule: Rule) -> list[Rule]:
-    """A shape with every value of its parameters but the least exponents."""
+def _variants(rule: Rule, name: str) -> list[Rule]:
+    """A shape with every value of its parameters but the least exponents, for a format."""
     if isinstance(rule, Aligned):
         kept = ("rz32", "rz22", "rne32")
         fractions = dict.fromkeys((rule.fraction, *range(1, 61)))
         return [rule._replace(fraction=fraction, kept=each) for each in kept for fraction in fractions]
     if isinstance(rule, Halves):
-        return [Halves(by) for by in _variants(rule.by)]
+        return [Halves(by) for by in _variants(rule.by, name)]
     if isinstance(rule, TwoStage):
         fractions, joints = (dict.fromkeys((usual, *range(18, 41))) for usual in (rule.fraction, rule.joint))
         return [rule._replace(fraction=fraction, joint=joint) for fraction in fractions for joint in joints]
     if isinstance(rule, Lanes):
-        return [rule._replace(by=by) for by in _variants(rule.by)]
+        return [rule._replace(by=by) for by in _variants(rule.by, name)]
+    if isinstance(rule, Tiles):
+        return [rule._replace(walk=walk) for walk in WALKS[: len(WALKS) if RANGES[name].significand > 8 else 1]]
     if isinstance(rule, Chain):
         return [rule._replace(fused=fused, flushes=flushes) for flushes in (False, True) for fused in (True, False)]
     return [rule]
@@ -205,9 +231,12 @@ def _variants(rule: Rule) -> list[Rule]:
 
 def _remaining(asked: _Asked, halves: _Asked | None, rule: Rule, promote: int) -> list[Rule]:
     """A shape with all values of its parameters that give all answers."""
-    left = _eliminate(asked, _variants(rule), promote, ("cut", "near", "wide"))
+    left = _eliminate(asked, _variants(rule, asked.name), promote, ("cut", "near", "wide"))
     half = asked.sums is np.float16
-    left = _eliminate(asked, [each for one in left for each in _with_least(one, half)], promote, ("tiny", "check"))
+    left = _eliminate(
+        asked, [each for one in left for each in _with_least(one, half)], promote, ("tiny", "check"),
+        forgiven="tiny" * isinstance(rule, Tiles),  # libraries leave products of tiny numbers to vectors
+    )  # fmt: skip
     if halves is None:
         return left
     # sums of small numbers lose bits below the least exponent, so that it is tried from the first group on
@@ -225,12 +254,16 @@ def _remaining(asked: _Asked, halves: _Asked | None, rule: Rule, promote: int) -
 _GROUPS = ("cut", "near", "wide", "tiny", "check")
 
 
-def _eliminate(asked: _Asked, rules: list[Rule], promote: int, groups: tuple[str, ...]) -> list[Rule]:
-    """Those that give all answers of these groups. Raises `_Unexplained` with the group that none of them gives."""
+def _eliminate(
+    asked: _Asked, rules: list[Rule], promote: int, groups: tuple[str, ...], forgiven: str = ""
+) -> list[Rule]:
+    """Those that give all answers of these groups, the one that is forgiven if any does. Raises `_Unexplained` with
+    another group that none of them gives."""
     for group in groups:
-        rules = [rule for rule in rules if asked.gives(rule, promote, group)]
-        if not rules:
+        left = [rule for rule in rules if asked.gives(rule, promote, group)]
+        if not left and group != forgiven:
             raise _Unexplained(f"'{group}' in {asked.result}")
+        rules = left or rules
     return rules
 
 
@@ -259,10 +292,13 @@ def _with_least(rule: Rule, half: bool) -> list[Rule]:
 
 
 def _findings(
-    asked: _Asked, halves: _Asked | None, chosen: Rule, promote: int, left: list[Rule], shapes: list[tuple[Rule, int]]
+    asked: _Asked, halves: _Asked | None, found: Found, left: list[Rule], shapes: list[tuple[Rule, int]]
 ) -> Iterator[str]:
+    chosen, promote, halve_to = found.rule, found.promote, found.halve_to
     counts = ", ".join(f"{name} {len(values)}" for name, values in asked.answers.items() if name[0] != "K")
-    yield f"all answers are the rule's ({counts})"
+    wrong = asked.differences(chosen, promote, "tiny")
+    but = f" but {wrong} of 'tiny', products of numbers near the least, which are summed otherwise" if wrong else ""
+    yield f"all answers{but} are the rule's ({counts})"
     if asked.result in ("float16", "rounded"):
         yield f"sums are made in {np.dtype(asked.sums).name}"
     if halves and not all(halves.gives(chosen, promote, group) for group in _GROUPS):
@@ -275,9 +311,10 @@ def _findings(
     if promote and promote != _AT_THE_END:
         places = asked.rows["depth"][0].shape[1]
         of_products = slice(places // 16 + places // PLACES - 1)
-        yield f"sums start anew after {promote} places"
-        differs = asked.differences(chosen, promote, "depth", of_products)
-        if not differs and asked.differences(chosen, promote, "depth"):
+        halved = f"; less than two times as many are halved, to a multiple of {halve_to}" if halve_to else ""
+        yield f"sums start anew after {promote} places{halved}"
+        differs = asked.differences(chosen, promote, "depth", of_products, halve_to)
+        if not differs and asked.differences(chosen, promote, "depth", halve_to=halve_to):
             yield f"c is added at another time, so that with c the rule holds up to K = {promote}"
     elif "depth" in asked.answers:
         yield f"sums do not start anew up to K = {asked.rows['depth'][0].shape[1]}"

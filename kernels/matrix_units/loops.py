@@ -12,7 +12,7 @@ from ..runtime.jit import carray, njit, subroutine
 from ..runtime.launch import launch, task
 from ..runtime.raw_memory import address, allocate, free, pointer
 
-ALIGNED, HALVES, EXACT, TREE, TWO_STAGE, TWO_STAGE_APART, CHAIN = range(7)
+ALIGNED, HALVES, EXACT, TREE, TWO_STAGE, TWO_STAGE_APART, CHAIN, TILES = range(8)
 KEPT = {"rz32": 0, "rz22": 1, "rne32": 2, "rne16": 3}
 
 _ROWS = 16
@@ -214,12 +214,12 @@ def _exact(job, row, column, k, c, work):
 
 
 @subroutine
-def _chain(job, row, column, k, c, work):
+def _chain(job, row, column, k, length, c, work):
     """Products one by one, each sum by way of round-to-odd. `unit` is 1 where products are rounded before, `joint`
     where subnormal sums become zero."""
-    a, sums, errors = _numbers(job.a, row * job.depth + k, job.length), work[0, : len(c)], work[1, : len(c)]
+    a, sums, errors = _numbers(job.a, row * job.depth + k, length), work[0, : len(c)], work[1, : len(c)]
     bits = sums.view(np.int64)
-    for place in range(job.length):
+    for place in range(length):
         b = _numbers(job.b, (k + place) * job.n + column, len(c))
         for j in range(len(c)):
             product = a[place] * b[j]
@@ -236,6 +236,18 @@ def _chain(job, row, column, k, c, work):
 
 
 @subroutine
+def _tiles(job, row, column, k, c, work):
+    """The first half of the packed block holds the even places."""
+    half, even, odd = job.length // 2, work[2, : len(c)], work[3, : len(c)]
+    for j in range(len(c)):
+        even[j], odd[j] = 0.0, 0.0
+    _chain(job, row, column, k, half, even, work)
+    _chain(job, row, column, k + half, half, odd, work)
+    for j in range(len(c)):
+        c[j] = _flush(_flush(c[j]) + _flush(even[j] + odd[j]))
+
+
+@subroutine
 def _block(job, row, column, k, c, work):
     if job.kind == ALIGNED:
         _sum_aligned(job, row, column, k, job.length, c, work, job.kept)
@@ -246,7 +258,9 @@ def _block(job, row, column, k, c, work):
     elif job.kind == EXACT:
         _exact(job, row, column, k, c, work)
     elif job.kind == CHAIN:
-        _chain(job, row, column, k, c, work)
+        _chain(job, row, column, k, job.length, c, work)
+    elif job.kind == TILES:
+        _tiles(job, row, column, k, c, work)
     else:
         _two_stage(job, row, column, k, c, work)
 

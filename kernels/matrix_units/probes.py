@@ -18,6 +18,7 @@ import importlib
 import json
 import math
 import random
+import re
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -38,15 +39,10 @@ class Range(NamedTuple):
 
 
 RANGES = {
-    "fp32": Range(24, -126, 127),
-    "tf32": Range(11, -126, 127),
-    "bf16": Range(8, -126, 127),
-    "fp16": Range(11, -14, 15),
-    "e4m3": Range(4, -6, 8, 1.75),
-    "e5m2": Range(3, -14, 15),
-    "e4m3fnuz": Range(4, -7, 7),
+    "fp32": Range(24, -126, 127), "tf32": Range(11, -126, 127), "bf16": Range(8, -126, 127), "fp16": Range(11, -14, 15),
+    "e4m3": Range(4, -6, 8, 1.75), "e5m2": Range(3, -14, 15), "e4m3fnuz": Range(4, -7, 7),
     "e5m2fnuz": Range(3, -15, 15),
-}
+}  # fmt: skip
 RESULTS: dict[str, tuple[str, ...]] = {
     name: ("float32", "bfloat16") if name == "bf16" else ("float32", "float16") for name in RANGES
 }
@@ -281,16 +277,21 @@ def _by_torch(torch: Any, device: str, name: str, result: str) -> Product:
         if name.startswith("e"):
             one = torch.ones((), device=device)
             whole = torch._scaled_mm(left, right.t(), one, one, out_dtype=kind, use_fast_accum=True)
-            return (whole.diagonal() + start).double().tolist()
+            return (whole.diagonal() + start).cpu().double().tolist()
         into = start.expand(len(c), len(c)).contiguous()
-        return torch.addmm(into, left, right.t(), **options).diagonal().double().tolist()
+        return torch.addmm(into, left, right.t(), **options).diagonal().cpu().double().tolist()
 
     return product
 
 
 def measure_torch(device: str, formats: Sequence[str] = (), log: Callable[[str], Any] = len) -> dict[str, Any]:
-    """The answers of a device of torch, and what it refused: the content of a file of answers."""
+    """The answers of a device of torch, and what it refused: the content of a file of answers. Raises ValueError for a
+    device that torch has not."""
     torch = importlib.import_module("torch")
+    try:
+        torch.zeros(1, device=device).cpu()
+    except (RuntimeError, NotImplementedError, AssertionError) as error:
+        raise ValueError(f"--torch must be a device that torch has here, got {device!r}: {_first(error)}") from None
     answers: dict[str, Any] = {}
     refused: dict[str, str] = {}
     for name, result in [(each, result) for each in formats or RANGES for result in RESULTS[each]]:
@@ -302,11 +303,16 @@ def measure_torch(device: str, formats: Sequence[str] = (), log: Callable[[str],
             answers[key] = ask(_by_torch(torch, device, name, result), name, result)
             log(f"{key}: {sum(map(len, answers[key].values())) // 8} dot products")
         except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError) as error:
-            refused[key] = str(error).splitlines()[0]
+            refused[key] = _first(error)
             log(f"{key}: refused: {refused[key]}")
     about = torch.cuda.get_device_name() if device.startswith("cuda") else device
     found = {"probes": VERSION, "device": about, "software": f"torch {torch.__version__}"}
     return {**found, "answers": answers, "refused": refused}
+
+
+def _first(error: Exception) -> str:
+    """The first sentence of a message, without torch's list of what else there is."""
+    return re.split(r"[.;:!?]\s|\n", str(error).strip())[0][:200]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -317,7 +323,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--formats", metavar="NAME,NAME", default="", help=f"of {', '.join(RANGES)} (all)")
     options = parser.parse_args(arguments)
     chosen = list(filter(None, options.formats.split(",")))
-    found = measure_torch(options.torch, chosen, lambda text: sys.stderr.write(f"{text}\n"))
+    if unknown := [each for each in chosen if each not in RANGES]:
+        parser.error(f"--formats must be of {', '.join(RANGES)}, got {', '.join(unknown)}")
+    try:
+        found = measure_torch(options.torch, chosen, lambda text: sys.stderr.write(f"{text}\n"))
+    except ValueError as problem:
+        parser.error(str(problem))
     with open(options.out, "w", encoding="utf-8") as file:
         json.dump(found, file, indent=1)
     return 0

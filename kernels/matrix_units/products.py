@@ -10,28 +10,37 @@ import numpy as np
 
 from ..runtime import threading
 from ..runtime.workspace import address_of
-from .rules import OPERANDS, Aligned, BlockRule, Chain, Halves, Lanes, Rule, Tree, TwoStage, powers
+from .rules import OPERANDS, Aligned, BlockRule, Chain, Halves, Lanes, Rule, Tiles, Tree, TwoStage, powers
 
 _NAN = {np.dtype(np.float32): 0x7FFFFFFF, np.dtype(np.float16): 0x7FFF}
 
 
 @np.errstate(over="ignore", invalid="ignore")  # infinities and NaN are results
 def definition(
-    rule: Rule, operand: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, *, result: Any = np.float32, promote: int = 0
-) -> np.ndarray:
+    rule: Rule, operand: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, *, result: Any = np.float32,
+    promote: int = 0, halve_to: int = 0,
+) -> np.ndarray:  # fmt: skip
     """n dot products: c (n) plus those of a and b (n, K), values of the format `operand`, in blocks of ascending K.
 
     `result` is float32 or float16, to which c is rounded first. After each `promote` places (0: never) the unit
-    restarts from zero, and its sum is added, to nearest, to an fp32 number that starts as c. A NaN operand, Inf times
-    zero and infinities of both signs give NaN (0x7FFFFFFF, in float16 0x7FFF).
+    restarts from zero, and its sum is added, to nearest, to an fp32 number that starts as c. With `halve_to`, places
+    that remain and are less than two times as many are cut in two, the first part a multiple of it. A NaN operand, Inf
+    times zero and infinities of both signs give NaN (0x7FFFFFFF, in float16 0x7FFF).
     """
+    if pieces := _with_halves(a.shape[1], promote, halve_to):
+        for at in pieces:
+            c = definition(rule, operand, a[:, at], b[:, at], c, result=result, promote=promote)
+        return c
     a, b, c = (np.asarray(x).astype(np.float64) for x in (a, b, np.asarray(c).astype(result)))
     if isinstance(rule, Lanes):
         parts = rule.places(a.shape[1])
         sums = (definition(rule.by, operand, a[:, at], b[:, at], np.zeros_like(c)) for at in parts)
         return _add(sums, c, result)
+    rule = rule.at(a.shape[1]) if isinstance(rule, Tiles) else rule
     finite = np.isfinite(a).all(-1) & np.isfinite(b).all(-1) & np.isfinite(c)
     left, right = (_pad(np.where(finite[:, None], x, 0.0), 1, rule.length) for x in (a, b))
+    if isinstance(rule, Tiles):
+        left, right, promote = rule.unfold(left, 0), rule.unfold(right, 1), promote * len(rule.walk)
     total, depth = np.where(finite, c, 0.0), left.shape[1]
     every, block = promote or max(depth, 1), cast(BlockRule, rule).block
     for start in range(0, depth, every):
@@ -46,9 +55,20 @@ def definition(
     return _round_result(np.where(finite, total, beyond), result)
 
 
+def _with_halves(depth: int, promote: int, halve_to: int) -> tuple[slice, ...]:
+    """Whole periods of K and two halves of the rest (OpenBLAS and MKL); empty where that is not halved."""
+    if not halve_to or depth <= promote or depth % promote == 0:
+        return ()
+    start = depth - depth % promote - promote
+    half, odd = divmod(depth - start, 2)
+    middle = start + (half + max(halve_to - 1, odd)) // halve_to * halve_to  # OpenBLAS rounds down first
+    return slice(start), slice(start, middle), slice(middle, depth)
+
+
 def multiply(
     rule: Rule, operand: str | tuple[str, str], a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, *,
-    result: Any = np.float32, promote: int = 0, scales: tuple[np.ndarray, np.ndarray] | None = None,
+    result: Any = np.float32, promote: int = 0, halve_to: int = 0,
+    scales: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> np.ndarray:  # fmt: skip
     """c (m, n) plus the product of a (m, K) and b (K, n), each entry as `definition` has it: compiled and threaded.
 
@@ -60,6 +80,11 @@ def multiply(
     formats = (operand, operand) if isinstance(operand, str) else operand
 
     m, n = a.shape[0], b.shape[1]
+    if pieces := _with_halves(a.shape[1], promote, halve_to):
+        for at in pieces:
+            c = multiply(rule, operand, a[:, at], b[at], c, result=result, promote=promote)
+        return cast(np.ndarray, c)
+    rule = rule.at(a.shape[1]) if isinstance(rule, Tiles) else rule
     if isinstance(rule, Lanes):
         parts = rule.places(a.shape[1])
         of = [None if scales is None else (scales[0][:, at], scales[1][at]) for at in parts]
@@ -71,10 +96,14 @@ def multiply(
     beyond = _beyond(a, b, out)
     least = [OPERANDS[each].least for each in formats]
     kind, numbers = _arguments(rule, least, result, loops)
-    packing, flushes = _packing(rule), isinstance(rule, Tree) or (isinstance(rule, Chain) and rule.flushes)
+    packing = _packing(rule)
+    flushes = isinstance(rule, Tree | Tiles) or (isinstance(rule, Chain) and rule.flushes)
     sides = []
     for side, (x, axis) in enumerate(((a, 1), (b, 0))):
         x = _pad(np.where(np.isfinite(x), x, 0.0), axis, rule.length)
+        if isinstance(rule, Tiles):
+            x = rule.unfold(x.T if side else x, side)
+            x = x.T if side else x
         if flushes:
             x[np.abs(x) < 2.0 ** least[side]] = 0.0
         factor = None if scales is None else _pad(scales[side].astype(np.float64), axis, rule.length)
@@ -86,6 +115,7 @@ def multiply(
     out[~np.isfinite(out)] = 0.0
     if flushes and promote == 0:
         out[np.abs(out) < 2.0**-126] *= 0.0
+    promote *= len(rule.walk) if isinstance(rule, Tiles) else 1
     if packing is not None:
         kind, promote = (kind[0], len(packing), kind[2]), promote * len(packing) // rule.length
     depth = sides[0].shape[1]
@@ -118,6 +148,8 @@ def _arguments(rule: Rule, least: list[int], result: Any, loops: Any) -> tuple[t
         return (kind, rule.length, loops.KEPT[nearest]), (2.0 ** sum(least), 2.0**rule.fraction, 2.0**rule.joint)
     if isinstance(rule, Chain):
         return (loops.CHAIN, rule.length, loops.KEPT[nearest]), (0.0, 1.0 - rule.fused, float(rule.flushes))
+    if isinstance(rule, Tiles):
+        return (loops.TILES, rule.length, loops.KEPT[nearest]), (0.0, 0.0, 1.0)
     kind = loops.TREE if isinstance(rule, Tree) else loops.EXACT
     return (kind, rule.length, loops.KEPT[nearest]), (0.0, 0.0, 0.0)
 
@@ -130,7 +162,7 @@ def _packing(rule: Rule) -> list[int] | None:
         return list(rule.order)
     if isinstance(rule, Halves):
         parts = [[at for at in places if (at % 4 >= 2) == later] for later in (False, True)]
-    elif isinstance(rule, TwoStage) and rule.apart:
+    elif isinstance(rule, Tiles) or (isinstance(rule, TwoStage) and rule.apart):
         parts = [places[::2], places[1::2]]
     elif isinstance(rule, Aligned | TwoStage):
         parts = [places]

@@ -154,6 +154,43 @@ class Chain(NamedTuple):
         return c
 
 
+class Tiles(NamedTuple):
+    """AMX: in a block one chain of fused sums over the even places and one over the odd ones; both are added, and their
+    sum to c. Subnormal operands, sums and c count as zero.
+
+    Attributes:
+        length: products per block.
+        even: whether K is cut into equal blocks where as few of these suffice, of an even length (oneDNN).
+        walk: the bf16 parts of a and of b that meet, a block of each pair after the other (wider formats by this
+            package): rounded to nearest, but cut where two parts hold all bits, whose four pairs meet.
+    """
+
+    length: int
+    even: bool = False
+    walk: tuple[tuple[int, int], ...] = ((0, 0),)
+
+    def at(self, depth: int) -> Tiles:
+        """The rule for a K."""
+        blocks = max(-(-depth // self.length), 1)
+        return self._replace(length=depth // blocks) if self.even and depth and depth % (2 * blocks) == 0 else self
+
+    def unfold(self, x: np.ndarray, side: int) -> np.ndarray:
+        """Of rows of a (side 0) or b (1), whole blocks of K, the parts that meet."""
+        from ..precisions.parts import split
+
+        parts = split(x.astype(np.float32), "bf16x9") if len(self.walk) > 1 else (x,)
+        if len(self.walk) == 4:
+            leading = (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+            parts = leading, x - leading
+        blocks = [parts[pair[side]].reshape(len(x), -1, self.length) for pair in self.walk]
+        return np.stack(blocks, -2).reshape(len(x), -1).astype(np.float64)
+
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Element, half: bool) -> np.ndarray:
+        places = (tuple(range(first, self.length, 2)) for first in (0, 1))
+        even, odd = (Chain(order, flushes=True).block(a, b, np.zeros_like(c), operand, half) for order in places)
+        return _flush(_flush(c) + _flush(even + odd))
+
+
 class Lanes(NamedTuple):
     """Loops with several sums (torch's of float16 on CPUs): places are dealt to them in turn, those that are left over
     to the first; the sums are added one after another, c at last.

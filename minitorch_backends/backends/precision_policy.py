@@ -277,8 +277,8 @@ def _rounding(state: State, precision: str, profile: str | None) -> str:
 
 
 def _unit(profile: str | None, dtype: np.dtype, precision: str, required: bool, kind: str) -> Unit | None:
-    """The matrix unit of a profile for the operands of a product; None for float32 products at ieee and for other
-    dtypes.
+    """The matrix unit of a profile for the operands of a product; None for other dtypes, and for float32 products at
+    ieee where it has no fp32, which measured profiles alone have.
 
     Units apply block scales to matrices only, since the windows of a convolution split blocks. Raises RuntimeError if
     the device has no unit for the operands and one is `required`.
@@ -290,7 +290,7 @@ def _unit(profile: str | None, dtype: np.dtype, precision: str, required: bool, 
         name = operand = "e2m1" if dtype == PACKED else FORMATS.get(dtype.name, dtype.name)
     else:
         row = PRECISIONS[OF_HALF.get(dtype.name, precision)]
-        if row.is_exact:
+        if row.is_exact and (row.parts > 1 or dtype != np.float32 or "fp32" not in PROFILES[profile].formats):
             return None
         name, parts, operand = row.name, row.parts, row.operand
         block = 0 if row.scale is None else row.scale.block
@@ -308,7 +308,7 @@ def _unit(profile: str | None, dtype: np.dtype, precision: str, required: bool, 
         )
     promote, scaled = way.promote_every, way.scaled_blocks
     exact, flushes = device.exact_gemv, device.flushes
-    return Unit(profile, operand, way.rule, way.evidence, promote, scaled, exact, flushes, way.depths)
+    return Unit(profile, operand, way.rule, way.evidence, promote, scaled, exact, flushes, way.depths, way.halve_to)
 
 
 @per_state()

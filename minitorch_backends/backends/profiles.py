@@ -31,6 +31,8 @@ class Format(NamedTuple):
         findings: of a measured rule, what its probes showed and what they left open.
         depths: of a measured rule, start, stop and step of the range of K for which it is shown; products of another K
             give a warning. () for all.
+        halve_to: where more than `promote_every` places remain, and less than two times as many, two parts are made of
+            them, the first of half, rounded up to a multiple of this (OpenBLAS, MKL); 0 for never.
     """
 
     rule: Rule | None
@@ -40,6 +42,7 @@ class Format(NamedTuple):
     scaled_blocks: tuple[int, ...] = ()
     findings: tuple[str, ...] = ()
     depths: tuple[int, ...] = ()
+    halve_to: int = 0
 
 
 class Profile(NamedTuple):

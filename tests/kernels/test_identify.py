@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from minitorch_backends.kernels.block import tiles
 from minitorch_backends.kernels.matrix_units import (
     OPERANDS,
     Aligned,
@@ -15,12 +16,13 @@ from minitorch_backends.kernels.matrix_units import (
     Exact,
     Halves,
     Lanes,
+    Tiles,
     Tree,
     TwoStage,
     definition,
     probes,
 )  # fmt: skip
-from minitorch_backends.kernels.matrix_units.identify import identify
+from minitorch_backends.kernels.matrix_units.identify import WALKS, identify
 from minitorch_backends.profiles import PROFILES
 
 from .test_matrix_units import VECTORS, operands
@@ -163,6 +165,25 @@ def test_flushed_subnormals_are_found() -> None:
     for flushes in (False, True):
         found = identify("bf16", answers(Chain((1, 0), flushes=flushes), "bf16"))
         assert found.rule == Chain((1, 0), flushes=flushes)
+
+
+@pytest.mark.parametrize(
+    ("rule", "operand"),
+    [(Tiles(32, even=True), "bf16"), (Tiles(16), "bf16"), (Tiles(32, walk=((1, 1), (1, 0), (0, 0), (0, 1))), "tf32")],
+)
+def test_sums_of_tiles_are_found(rule: Any, operand: str) -> None:
+    """AMX, as oneDNN and this package use it; a library that leaves tiny numbers to vectors is not refused for them."""
+    right = answers(rule, operand)["float32"]
+    found = identify(operand, {"float32": right})
+    assert (found.rule, found.depths) == (rule, (1, 2065, 1))
+    assert not any("walk" in each for each in found.findings)
+    found = identify(operand, {"float32": {**right, "tiny": right["tiny"][:-8] + "40400000"}})
+    assert found.rule == rule
+    assert found.findings[0].startswith("all answers but 1 of 'tiny', ")
+
+
+def test_parts_meet_as_in_this_package() -> None:
+    assert [(each.walk) for each in (tiles.Tiles1, tiles.Tiles3, tiles.Tiles4, tiles.Tiles6)] == list(WALKS)
 
 
 def test_what_no_rule_explains_is_refused() -> None:

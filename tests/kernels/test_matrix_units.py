@@ -59,7 +59,8 @@ RULES += [
     (Halves(Aligned(22, 2, (-133, -21))), "e4m3"), (TwoStage(6, apart=True), "e5m2"), (TwoStage(1), "bf16"),
 ]  # fmt: skip
 RULES.append((PROFILES["b200"].format("e4m3", "mma.sync").rule, "e4m3"))
-RULES.append((matrix_units.Lanes(4), "fp16"))
+RULES += [(matrix_units.Lanes(4), "fp16"), (matrix_units.Tiles(8, even=True), "bf16")]
+RULES.append((matrix_units.Tiles(6, walk=((1, 1), (0, 1), (0, 0), (1, 2))), "fp32"))
 
 
 def operands(random, operand, shape, spread):
@@ -85,12 +86,13 @@ def test_products_are_the_unit_s(rule, seed, data):
     spread, promote = data.draw(st.sampled_from([0, 4, 60])), data.draw(st.sampled_from([0, 12 * rule.length]))
     a, b = operands(random, operand, (m, k), spread), operands(random, operand, (k, n), spread)
     c = operands(random, "tf32", (m, n), spread)
+    restarts = {"promote": promote, "halve_to": data.draw(st.sampled_from([0, rule.length])) if promote else 0}
     for x in (a, b, c):
         if operand not in ("e4m3", "e4m3fnuz") and data.draw(st.integers(0, 3)) == 0:
             x.ravel()[random.integers(x.size)] = data.draw(st.sampled_from([np.inf, -np.inf, np.nan]))
-    found = matrix_units.multiply(rule, operand, a, b, c, result=result, promote=promote)
+    found = matrix_units.multiply(rule, operand, a, b, c, result=result, **restarts)
     rows = np.repeat(a, n, 0), np.tile(b.T, (m, 1)), c.ravel()
-    expected = matrix_units.definition(rule, operand, *rows, result=result, promote=promote).reshape(m, n)
+    expected = matrix_units.definition(rule, operand, *rows, result=result, **restarts).reshape(m, n)
     np.testing.assert_array_equal(bits(found), bits(expected))
 
 

@@ -85,7 +85,6 @@ def test_a_rule_is_stated_for_the_depths_that_have_it(
     way = measure(product, ["fp32"]).format("fp32")
     assert way.rule == Chain()
     assert way.depths == depths
-    # as a format of a matrix unit, as float32 at ieee has none
     save(Profile("mine", {"tf32": (way,)}), tmp_path / "mine.json")
     assert load(tmp_path / "mine.json").format("tf32").depths == depths
     with mt.backends.flags(profile="mine", fp32_precision="tf32"), warnings.catch_warnings():
@@ -94,8 +93,28 @@ def test_a_rule_is_stated_for_the_depths_that_have_it(
             mt.ones(2, k) @ mt.ones(k, 2)
         unit = resolve("matmul", np.dtype(np.float32)).keywords["unit"]
         assert f"by measured for K of {range(*depths)!r}" in repr(unit)
-        with pytest.warns(UserWarning, match=rf"'mine': .*measured for K = {depths[0]} to .*, not {outside};"):
+        message = rf"'mine': .*measured for K = {depths[0]} to .*, not {outside};"
+        with pytest.warns(UserWarning, match=message) as found:
             mt.ones(2, outside) @ mt.ones(outside, 2)
+        assert found[0].filename == __file__
+
+
+def test_halves_of_a_rest_are_found_and_a_profile_of_float32_acts(tmp_path: Path) -> None:
+    """As OpenBLAS and MKL cut K: to its bits in products of float32 at ieee, as no other profile has them."""
+
+    def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        return multiply(Chain(), "fp32", a, b, promote=96, halve_to=8) + c
+
+    found = measure(product, ["fp32"], "mine")
+    way = found.format("fp32")
+    assert (way.promote_every, way.halve_to, way.depths) == (96, 8, (1, 2065, 1))
+    save(found, tmp_path / "mine.json")
+    assert load(tmp_path / "mine.json") == found
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((30, 445), np.float32), random.standard_normal((445, 20), np.float32)
+    with mt.backends.flags(profile="mine"):
+        np.testing.assert_array_equal(mt.from_numpy(a) @ mt.from_numpy(b), product(a, b, np.float32(0)))
+        assert (mt.from_numpy(a).double() @ mt.from_numpy(b).double()).dtype == mt.float64
 
 
 def test_a_profile_that_replaces_another_one_acts() -> None:
