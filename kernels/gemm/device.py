@@ -80,7 +80,7 @@ def matmul(
     if unit.rule is None:
         return in_float32(a, b, unit, OF_HALF.get(a.dtype.name, precision), rounding).astype(a.dtype, copy=False)
     unit.warn_beyond(a.shape[-1])
-    if a.dtype == np.float32:
+    if a.dtype == np.float32 and unit.operand != "fp32":
         from ..precisions.parts import round_to
 
         left, right = (round_to(x, unit.operand, rounding) for x in (a, b))

@@ -27,8 +27,7 @@ def write(audit: Audit, path: str | os.PathLike[str]) -> None:
 
     caption = (
         "Left: the effect of each layer's forward pass alone on the outputs; layers with a star keep a higher "
-        "precision there. Right: the error against the share of a product's operations at low precision, cheapest "
-        "layers first; dots are measured"
+        "precision there. Right: the error as layers are lowered, cheapest first; dots are measured"
     )
     measured = [(name, f"{value:.3g}", _error_bound(audit, name)) for name, value in audit.measured.items()]
     ranges = ("module", "product", "operand", "format", "values", *_COUNTS)
