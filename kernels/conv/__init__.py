@@ -163,54 +163,41 @@ _LAST = {"last": True, "takes": "workspace_limit"}
 
 _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("conv", "depthwise"): {
-        "run": fast.conv_depthwise, "isa": "avx2", "refuses": fast.refuses_depthwise, "packs": True,
-    },
+        "run": fast.conv_depthwise, "isa": "avx2", "refuses": fast.refuses_depthwise, "packs": True},
     ("conv_input_gradient", "depthwise"): {
-        "run": fast.input_gradient_depthwise, "isa": "avx2", "refuses": fast.refuses_depthwise, "packs": True,
-    },
+        "run": fast.input_gradient_depthwise, "isa": "avx2", "refuses": fast.refuses_depthwise, "packs": True},
     ("conv_weight_gradient", "depthwise"): {
-        "run": fast.weight_gradient_depthwise, "isa": "avx2", "refuses": fast.refuses_weight_depthwise,
-    },
+        "run": fast.weight_gradient_depthwise, "isa": "avx2", "refuses": fast.refuses_weight_depthwise},
     ("conv", "direct"): {
         "run": fast.conv_direct, "isa": "amx", "refuses": fast.refuses_direct, "slower": slower_on_tiles,
-        "workspace": fast.workspace_direct, "packs": True,
-    },
+        "workspace": fast.workspace_direct, "packs": True},
     ("conv_input_gradient", "direct"): {
         "run": fast.input_gradient_direct, "isa": "amx", "refuses": fast.refuses_direct, "slower": slower_on_tiles,
-        "workspace": fast.workspace_direct, "packs": True,
-    },
+        "workspace": fast.workspace_direct, "packs": True},
     ("conv_weight_gradient", "direct"): {
         "run": fast.weight_gradient_direct, "isa": "amx", "refuses": fast.refuses_direct,
         "slower": slower_on_tiles,
-        "workspace": fast.workspace_weight_direct,
-    },
+        "workspace": fast.workspace_weight_direct},
     ("conv", "implicit"): {
         "run": fast.conv_implicit, "isa": "avx2", "refuses": fast.refuses_implicit,
-        "workspace": fast.workspace_implicit, "packs": True,
-    },
+        "workspace": fast.workspace_implicit, "packs": True},
     ("conv_input_gradient", "implicit"): {
         "run": fast.input_gradient_implicit, "isa": "avx2", "refuses": fast.refuses_implicit,
-        "workspace": fast.workspace_implicit, "packs": True,
-    },
+        "workspace": fast.workspace_implicit, "packs": True},
     ("conv_weight_gradient", "implicit"): {
         "run": fast.weight_gradient_implicit, "isa": "avx2", "refuses": fast.refuses_implicit,
-        "workspace": fast.workspace_weight_implicit,
-    },
+        "workspace": fast.workspace_weight_implicit},
     ("conv", "winograd2"): {
         "run": winograd.conv, "isa": "avx2", "refuses": winograd.conv_refuses, "workspace": winograd.workspace,
-        "packs": True,
-    },
+        "packs": True},
     ("conv_input_gradient", "winograd2"): {
         "run": winograd.input_gradient, "isa": "avx2", "refuses": winograd.input_gradient_refuses,
-        "workspace": winograd.workspace, "packs": True,
-    },
+        "workspace": winograd.workspace, "packs": True},
     ("conv", "explicit"): {"run": explicit.conv_explicit, "workspace": _of_columns, **_LAST},
     ("conv_input_gradient", "explicit"): {
-        "run": explicit.input_gradient_explicit, "workspace": _of_input_columns, **_LAST,
-    },
+        "run": explicit.input_gradient_explicit, "workspace": _of_input_columns, **_LAST},
     ("conv_weight_gradient", "explicit"): {
-        "run": explicit.weight_gradient_explicit, "workspace": _of_weight_columns, **_LAST,
-    },
+        "run": explicit.weight_gradient_explicit, "workspace": _of_weight_columns, **_LAST},
 }  # fmt: skip
 for _name, _declared in fourier.FOURIER.items():
     _IMPLEMENTATIONS[_name, "fft"] = _declared
