@@ -17,7 +17,8 @@ class Lines(str):
 
 
 _NUMBER = re.compile(r"-?[0-9.,]+(e[+-][0-9]+)?%?")
-"""Numbers, which browsers would otherwise break after the sign of the exponent."""
+_EXPONENT = re.compile(r"[0-9.]+e[+-][0-9]+")
+"""Numbers, alone and within text, which browsers would otherwise break after the sign of the exponent."""
 
 
 class Rows(list[Sequence[str]]):
@@ -41,12 +42,15 @@ class Rows(list[Sequence[str]]):
 
     def _line(self, tag: str, row: Sequence[str], tip: str = "") -> str:
         openings = [f'{tag} class="name"' if place < self.names else tag for place in range(len(row))]
+        texts = [*map(escape, row)]
         for place in range(self.names, len(row)):
             if _NUMBER.fullmatch(row[place]):
                 openings[place] += ' class="number"'
+            else:
+                texts[place] = _EXPONENT.sub(r'<span class="number">\g<0></span>', texts[place])
         if tip:
             openings[self.tip] += f' title="{escape(tip)}"'
-        cells = (f"<{opening}>{escape(text)}</{tag}>" for opening, text in zip(openings, row, strict=True))
+        cells = (f"<{opening}>{text}</{tag}>" for opening, text in zip(openings, texts, strict=True))
         return f"<tr>{''.join(cells)}</tr>"
 
 

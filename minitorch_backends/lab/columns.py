@@ -121,8 +121,8 @@ def panels(
 
 
 def label_of(row: Row, names: Sequence[str]) -> str:
-    """The values of some axes: that of a single flag alone, otherwise with their names."""
-    if len(names) == 1 and names[0] not in row:
+    """The values of some axes with their names; the text of a single flag, such as a precision, alone."""
+    if len(names) == 1 and names[0] not in row and isinstance(value_of(row, names[0]), str):
         return str(value_of(row, names[0]))
     return ", ".join(f"{name}={value_of(row, name)}" for name in names)
 

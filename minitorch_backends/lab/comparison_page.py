@@ -43,7 +43,8 @@ def _legend(comparison: Comparison) -> Soft:
     sources = {row["error_from"] for row in comparison.calls if row["status"] == "differs"}
     how = "estimated from sketches, to about 6 %" if "sketch" in sources else "of the values"
     text = (
-        f"Errors are relative to a in the Frobenius norm, {how}; bars range from 1e{_LEAST} to 1, and are red beyond."
+        f"Errors are relative to a in the Frobenius norm, {how}; bars range from "
+        f"1e\N{NON-BREAKING HYPHEN}{-_LEAST} to 1, and are red beyond."
     )
     if sources <= {"hash"}:
         text = "The runs hold hashes only, which detect differences but not their size."

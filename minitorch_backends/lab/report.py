@@ -30,7 +30,7 @@ def write(sweep: Sweep, path: str | os.PathLike[str]) -> None:
         cells = [tuple(str(row[name]) for name in columns) for row in failed]
         sections.append(Section("Failures", [Table("", columns, cells, names=len(columns))]))
     where = sorted({f"{row['host']}: {row['cpu']}, {row['capability']}" for row in sweep.rows if "host" in row})
-    write_page(path, f"Sweep of {sweep.name}", f"{len(sweep)} rows; {'; '.join(where)}", sections)
+    write_page(path, f"Sweep of {sweep.name}", "; ".join([f"{len(sweep)} rows", *where]), sections)
 
 
 def _curves(sweep: Sweep) -> Iterator[Picture]:

@@ -102,6 +102,10 @@ def _draw_memory(axes: Axes, plan: Plan) -> None:
     axes.plot(numbers, [step.size for step in plan.steps], "o", color=_INK, markersize=3, label=label)
     axes.axhline(plan.peak_elements, color=_SLICE, linewidth=1, linestyle="--", label="peak")
     axes.set_yscale("log", base=2)
+    low, high = axes.get_ylim()
+    if high < 4 * low:  # no two powers of two lie in between
+        axes.set_yticks(sorted({*plan.live_elements, plan.peak_elements})[-4:])
+        axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlabel("step")
     axes.set_ylabel("elements")
