@@ -188,12 +188,9 @@ def _short_labels(labels: Sequence[str]) -> list[str]:
     others = [value for each in parts for _, _, value in each[:-1]]
     if len({tuple(name for name, _, _ in each) for each in parts}) > 1 or not all(map(_is_number, others)):
         return list(labels)
-    return [", ".join([*map("".join, each[:-1]), _short(*each[-1])]) for each in parts]
-
-
-def _short(name: str, equals: str, value: str) -> str:
-    """The value of a flag alone where it is text, such as the name of a precision."""
-    return name + equals + value if _is_number(value) or value in ("", "True", "False", "None") else value
+    plain = ("", "True", "False", "None")  # which say nothing without the name of their flag
+    last = ["".join(each[-1]) if _is_number(each[-1][2]) or each[-1][2] in plain else each[-1][2] for each in parts]
+    return [", ".join([*map("".join, each[:-1]), end]) for each, end in zip(parts, last, strict=True)]
 
 
 def _is_number(text: str) -> bool:

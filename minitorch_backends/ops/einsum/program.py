@@ -463,11 +463,9 @@ def _tasks(slicing: Slicing, operands: Sequence[np.ndarray]) -> Iterator[tuple[P
 
 
 def _results(
-    tasks: Iterator[tuple[Places, Plan, list[np.ndarray]]],
-    precision: Precision,
-    around: Around | None,
+    tasks: Iterator[tuple[Places, Plan, list[np.ndarray]]], precision: Precision, around: Around | None,
     executor: Executor | int | None,
-) -> Iterator[tuple[Places, np.ndarray]]:
+) -> Iterator[tuple[Places, np.ndarray]]:  # fmt: skip
     """The place of each slice with its result, in the order of the slices."""
     if executor is None:
         for places, plan, blocks in tasks:
