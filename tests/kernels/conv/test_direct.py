@@ -284,8 +284,8 @@ def test_a_weight_gradient_takes_the_workspace_that_it_names(monkeypatch, shape)
     from minitorch_backends.kernels.conv import weight_implicit
 
     taken = []
-    take = weight_implicit.take_workspace
-    monkeypatch.setattr(weight_implicit, "take_workspace", lambda count: taken.append(count) or take(count))
+    take = weight_implicit.Workspace
+    monkeypatch.setattr(weight_implicit, "Workspace", lambda count: taken.append(count) or take(count))
     random = np.random.default_rng(3)
     x, g = (random.standard_normal((shape[0], count, *shape[2:]), np.float32) for count in (shape[1], 32))
     keywords = {"kernel_size": (3, 3), "padding": (1, 1)}
