@@ -73,9 +73,8 @@ def scaled_dot_product_attention(
         key, value, composed = apply_roles(query, key, value)
     if attn_mask is not None:
         attn_mask = additive_mask(attn_mask, query._array.dtype)
-    own = 3 if enable_gqa else 2
-    if not query._array.shape[:-own] == key._array.shape[:-own] == value._array.shape[:-own]:
-        query = _in_common_batch(query, key, value, own)
+    if not query._array.shape == key._array.shape == value._array.shape:
+        query = _in_common_batch(query, key, value, 3 if enable_gqa else 2)
     inputs = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     chosen = None
     if dropout_p != 0 or composed:
@@ -93,8 +92,11 @@ def scaled_dot_product_attention(
 def _in_common_batch(query: Tensor, key: Tensor, value: Tensor, own: int) -> Tensor:
     """Expand the query, except its `own` last dimensions, to the batch of the result. Shapes that do not broadcast are
     left for `check` to reject."""
+    leading = [each._array.shape[:-own] for each in (query, key, value)]
+    if leading[0] == leading[1] == leading[2]:
+        return query
     try:
-        batch = broadcast_shapes(*(each.shape[:-own] for each in (query, key, value)))
+        batch = broadcast_shapes(*leading)
     except ValueError:
         return query
     return query.expand(*batch, *query.shape[-own:]) if query.ndim >= own else query
