@@ -5,6 +5,7 @@ import functools
 import itertools
 import json
 import pickle
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -279,6 +280,33 @@ def test_flags_leaves_unnamed_flags_alone() -> None:
         assert readings() == before
     with backends.flags(fp32_precision="ieee"):
         assert (backends.cudnn.fp32_precision, backends.emulate) == ("tf32", "cuda")
+
+
+def test_flags_restores_stored_values() -> None:
+    backends.fp32_precision = "tf32"
+    with backends.cudnn.flags(fp32_precision="ieee"):
+        pass
+    backends.fp32_precision = "none"
+    assert backends.cudnn.fp32_precision == "none"
+
+
+def test_overrides_belong_to_a_thread_or_task() -> None:
+    barrier, seen = threading.Barrier(2), {}
+
+    def work(precision: str) -> None:
+        with backends.flags(fp32_precision=precision):
+            barrier.wait()
+            seen[precision] = explain.precision_of("matmul").precision
+            barrier.wait()
+
+    with backends.flags(fp32_precision="bf16x3"):
+        threads = [threading.Thread(target=work, args=(precision,)) for precision in ("tf32", "bf16")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert backends.fp32_precision == "bf16x3"
+    assert seen == {"tf32": "tf32", "bf16": "bf16"}
 
 
 def test_writes_are_atomic() -> None:
