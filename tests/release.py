@@ -96,7 +96,7 @@ def main() -> None:
         _pip(builder, "build")
         _run(builder, "-m", "build", "--outdir", folder, ROOT)
         (wheel,) = folder.glob("*.whl")
-        for age, versions, pages in (("oldest", oldest(), []), ("newest", ["pytest"], TUTORIALS)):
+        for age, versions, pages in (("oldest", oldest(), []), ("newest", ["pytest", "distributed"], TUTORIALS)):
             start, place = time.monotonic(), folder / age
             _run(sys.executable, "-m", "venv", place)
             _pip(place / "bin" / "python", f"{wheel}[lab]", *versions)
