@@ -72,7 +72,7 @@ def relu(input: Array) -> Array:
         return found
     zero = _ZERO.get(input.dtype, 0)
     # Of equal operands, -0.0 and 0.0, loops on x86 return the second, those of float16 the first.
-    return np.maximum(input, zero) if input.dtype == np.float16 else np.maximum(zero, input)
+    return np.maximum(input, zero) if input.dtype.char == "e" else np.maximum(zero, input)
 
 
 # Piecewise linear and exponential

@@ -188,13 +188,21 @@ def minimum(input: Array, other: Array) -> Array:
     return np.minimum(input, other)
 
 
+def _first_of_zeros(found: Any, input: np.ndarray) -> np.ndarray:
+    """What is found, with `input` where it and the result are zero: NumPy returns either by the element's place."""
+    out = np.asarray(found)
+    if out.dtype.kind not in "biu" and (zeros := out == 0).any():
+        np.copyto(out, input, where=zeros & (input == 0))
+    return out
+
+
 @_extremum(
     input=lambda g, input, other: g.where((input >= other) | (other != other), 0),
     other=lambda g, input, other: g.masked_fill((input >= other) | (other != other), 0),
 )
 def fmax(input: Array, other: Array) -> Array:
     """The larger of the two, or the one that is not NaN; `input` where they are equal."""
-    return np.where((input >= other) | (other != other), input, other)
+    return _first_of_zeros(np.fmax(input, other), input)
 
 
 @_extremum(
@@ -203,7 +211,7 @@ def fmax(input: Array, other: Array) -> Array:
 )
 def fmin(input: Array, other: Array) -> Array:
     """The smaller of the two, or the one that is not NaN; `input` where they are equal."""
-    return np.where((input <= other) | (other != other), input, other)
+    return _first_of_zeros(np.fmin(input, other), input)
 
 
 @op(
