@@ -13,7 +13,7 @@ from ...kernels.arrays import elementwise
 from ...kernels.arrays.elementwise import LARGE, threaded_function
 from ...tensor.call_errors import argument_errors, refuse_other_than_bool
 from ...tensor.casting import fitted_number
-from ...tensor.dtypes import FLOATING, dtype_of
+from ...tensor.dtypes import FLOATING, bfloat16, dtype_of
 from ...tensor.registry import functions
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
@@ -32,7 +32,7 @@ _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
 # relu, which every hidden layer runs
 
 _FEW = 1024
-_ZERO = {np.dtype(dtype): np.zeros((), dtype) for dtype in (np.float32, np.float64)}
+_ZERO = {np.dtype(dtype): np.zeros((), dtype) for dtype in (np.float32, np.float64, bfloat16.dtype)}
 """Zeros as arrays: np.maximum(x, 0) takes twice the time of a small np.maximum(x, zero)."""
 
 
@@ -70,9 +70,9 @@ def relu(input: Array) -> Array:
     """max(input, 0), elementwise; NaN stays NaN. The gradient at 0 is 0."""
     if input.size >= LARGE and (found := _large_relu(input, input)) is not None:
         return found
-    zero = _ZERO.get(input.dtype, 0)
     # Of equal operands, -0.0 and 0.0, loops on x86 return the second, those of float16 the first.
-    return np.maximum(input, zero) if input.dtype.char == "e" else np.maximum(zero, input)
+    zero = _ZERO.get(input.dtype)
+    return np.maximum(input, 0) if zero is None else np.maximum(zero, input)
 
 
 # Piecewise linear and exponential
