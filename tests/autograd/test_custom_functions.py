@@ -357,6 +357,22 @@ def test_hooks_of_a_functions_node() -> None:
     assert (seen, values(out.grad), values(x.grad)) == ([([6.0], [2.0])], [2.0], [6.0])
 
 
+def test_functions_make_no_cycles() -> None:
+    import gc
+    import weakref
+
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf([1.0])
+        out = Cube.apply(x) + make_function(lambda ctx, x: (ctx.save_for_backward(x, out := x * 2), out)[1]).apply(x)
+        watched = [weakref.ref(out), weakref.ref(out.grad_fn), weakref.ref(out.grad_fn.next_functions[0][0])]
+        del out
+        assert [ref() for ref in watched] == [None] * 3
+    finally:
+        gc.enable()
+
+
 def test_a_function_of_a_view_that_is_made_anew_comes_after_it() -> None:
     """The order of nodes is that of creation, and a view of a rewritten base gets its node when it is asked for."""
     x, double = leaf([1.0, 2.0]), make_function(lambda ctx, x: x * 2, lambda ctx, g: g * 2)

@@ -20,6 +20,7 @@ from minitorch_backends.utils.checkpoint import (
 )
 
 from ..support.autograd import leaf, tensor, values
+from ..support.calls import OPS, UNDERIVABLE, leaves_of, replace_tensors, results, run, samples_of, takes, tensors
 
 
 def cubes(x: mt.Tensor) -> mt.Tensor:
@@ -241,6 +242,30 @@ def test_dual_tensors(name: str, mode: Any) -> None:
 def test_what_has_no_derivative_has_no_tangents() -> None:
     with dual_level(), pytest.raises(NotImplementedError, match="the derivative of geqrf is not implemented"):
         mt.geqrf(make_dual(mt.eye(2), mt.eye(2)))
+
+
+@pytest.mark.parametrize("name", [name for name in OPS if takes(name, mt.float64) and name not in UNDERIVABLE])
+def test_every_op_has_tangents(name: str) -> None:
+    """<g, J t> is <J' g, t>, where the one comes from forward mode and the other from backward."""
+    random = np.random.default_rng(0)
+    for sample in samples_of(name)[:3]:
+        call = tensors(sample, mt.float64, True)
+        leaves = leaves_of(call)
+        mt.manual_seed(0)
+        outputs = [out for out in results(run(name, call)) if out.requires_grad]
+        if not outputs:
+            continue
+        weights = [mt.tensor(np.asarray(random.normal(size=out.shape)).astype(out._array.dtype)) for out in outputs]
+        directions = [mt.tensor(np.asarray(random.normal(size=x.shape))) for x in leaves]
+        pulled = grad(outputs, leaves, weights, materialize_grads=True)
+        mt.manual_seed(0)
+        with dual_level():
+            duals = {id(x): make_dual(x, t) for x, t in zip(leaves, directions, strict=True)}
+            pushed = [unpack_dual(out) for out in results(run(name, replace_tensors(call, duals)))]
+            tangents = [each.tangent for each in pushed if each.primal.requires_grad]
+        assert len(tangents) == len(weights)
+        forward = sum((g.conj() * t).real.sum().item() for g, t in zip(weights, tangents, strict=True) if t is not None)
+        assert np.isclose(forward, sum((g * t).sum().item() for g, t in zip(pulled, directions, strict=True)))
 
 
 def test_dual_tensors_of_several_inputs_types_and_results() -> None:

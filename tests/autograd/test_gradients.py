@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.autograd import grad
+from minitorch_backends.autograd import backward, grad
 
 from ..support.autograd import leaf_of, values
+
+
+def test_the_same_tensor_twice() -> None:
+    x = leaf_of(2)
+    y = (x * 2).sum()
+    backward([y, y])
+    assert values(x.grad) == [4.0, 4.0]
 
 
 def test_accumulation_does_not_write_into_the_users_gradient() -> None:
@@ -30,12 +37,55 @@ def test_two_leaves_that_get_one_gradient_do_not_share_it() -> None:
     assert values(weight) == [1.0, 1.0]
 
 
+def test_accumulation_with_create_graph_makes_a_new_tensor() -> None:
+    x = leaf_of(2)
+    (x * x).sum().backward()
+    first = x.grad
+    (x * x).sum().backward(create_graph=True)
+    assert x.grad is not first
+    assert x.grad.grad_fn is not None
+    assert values(x.grad) == [4.0, 8.0]
+    (x.grad.sum()).backward()
+
+
+def test_fan_out_and_diamonds() -> None:
+    x = leaf_of(1)
+    y = x * 2
+    (y * y + y * x).sum().backward()
+    assert values(x.grad) == [12.0]
+
+
+def test_broadcast_inputs_get_summed_gradients() -> None:
+    x, y, z = leaf_of(3, 1), leaf_of(4), leaf_of()
+    (x * y * z).sum().backward()
+    assert (x.grad.shape, y.grad.shape, z.grad.shape) == ((3, 1), (4,), ())
+    assert values(x.grad) == [[10.0]] * 3
+    assert values(z.grad) == 60.0
+
+
+def test_gradients_have_the_dtype_of_their_inputs() -> None:
+    x, y = leaf_of(2, dtype=np.float32), leaf_of(2, dtype=np.float64)
+    z = x * y
+    assert z.dtype is mt.float64
+    z.sum().backward()
+    assert (x.grad.dtype, y.grad.dtype) == (mt.float32, mt.float64)
+
+
 def test_real_inputs_of_complex_results_get_real_gradients() -> None:
     x = leaf_of(2, dtype=np.float64)
     z = mt.tensor(np.array([1 + 1j, 1 - 2j]))
     (x * z).backward(mt.tensor(np.array([1 + 0j, 1j])))
     assert x.grad.dtype is mt.float64
     assert values(x.grad) == [1.0, -2.0]
+
+
+def test_backward_leaves_the_mode_alone_when_it_fails() -> None:
+    x = leaf_of(2)
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError):
+        y.backward()
+    assert mt.is_grad_enabled()
 
 
 def test_grad_weights_several_outputs() -> None:

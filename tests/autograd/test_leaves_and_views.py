@@ -321,6 +321,27 @@ def test_detach_and_data() -> None:
     assert (values(y), y._version, data._version) == ([0.0, 0.0], 1, 1)
 
 
+def test_what_is_a_view() -> None:
+    x = tensor([[1.0, 2.0], [3.0, 4.0]])
+    views = [
+        x.view(4),
+        x.reshape(4),
+        x.T,
+        x.expand(3, 2, 2),
+        x[0],
+        x[:, 1:],
+        x[...],
+        x[None],
+        x.unsqueeze(0),
+        x.unbind()[0],
+    ]
+    assert all(each._is_view() and each._base is x for each in views)
+    assert x[0][1:].view(1, 1).T._base is x
+    others = [x.clone(), x.detach(), x.contiguous(), x[[0, 1]], x[x > 1], x * 1, x.T.reshape(4)]
+    assert not any(each._is_view() for each in others)
+    assert all(each._base is None for each in others)
+
+
 def test_shapes_changed_in_place() -> None:
     """Not among the statements: views made before and after such a change are of the same memory and history."""
     x = leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])

@@ -193,6 +193,32 @@ def test_a_chain_of_200_000_operations() -> None:
 
 
 @pytest.mark.usefixtures("without_collector")
+def test_a_graph_is_freed_without_the_collector() -> None:
+    x = leaf_of(3)
+    y = x * x
+    z = y.exp().sum()
+    watched = [weakref.ref(each) for each in (y, y.grad_fn, z, z.grad_fn)]
+    z.backward(retain_graph=True)
+    del y, z
+    assert all(ref() is None for ref in watched)
+    leaf_ref = weakref.ref(x)
+    del x
+    assert leaf_ref() is None
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_inplace_and_views_make_no_cycles() -> None:
+    x = leaf_of(4)
+    y = x * 1
+    view = y[1:]
+    view.mul_(2)
+    y.exp_()
+    watched = [weakref.ref(each) for each in (y, y.grad_fn, view)]
+    del y, view
+    assert all(ref() is None for ref in watched)
+
+
+@pytest.mark.usefixtures("without_collector")
 def test_backward_releases_saved_tensors() -> None:
     x, w = leaf_of(3), mt.tensor(np.ones(3, np.float32))
     y = (x * w).sum()

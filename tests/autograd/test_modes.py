@@ -354,6 +354,39 @@ def test_a_new_thread_starts_with_the_defaults(form: str) -> None:
 # One mode inside another, and in several threads
 
 
+def test_recording_in_a_thread_while_this_one_records_nothing() -> None:
+    x = leaf([1.0] * 3)
+
+    def double() -> mt.Tensor:
+        return (x * 2).sum()
+
+    with mt.no_grad():
+        y = in_thread(double)
+        assert y.requires_grad
+        y.backward()
+    assert x.grad.tolist() == [2.0] * 3
+
+
+def test_results_under_no_grad_are_leaves_without_history() -> None:
+    x = leaf([1.0] * 3)
+    with mt.no_grad():
+        y = x * 2
+        assert (y.requires_grad, y.is_leaf, y.grad_fn) == (False, True, None)
+        assert x.requires_grad
+        assert y.requires_grad_().requires_grad
+        with mt.enable_grad():
+            assert (x * 2).requires_grad
+    assert (x * 2).requires_grad
+
+
+def test_tensors_may_be_made_to_require_gradients_under_no_grad() -> None:
+    with mt.no_grad():
+        assert mt.tensor(np.ones(3), requires_grad=True).requires_grad
+        x = mt.tensor(np.ones(3))
+        x.requires_grad = True
+        assert x.requires_grad
+
+
 def test_a_mode_changed_inside_is_undone_on_leaving() -> None:
     with mt.no_grad():
         mt.set_grad_enabled(True)

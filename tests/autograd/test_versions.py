@@ -284,14 +284,3 @@ def test_the_line_that_made_an_inference_tensor_is_named_when_diagnosis_is_on() 
     for use in (lambda: leaf([1.0, 2.0], np.float32) * i, lambda: i.add_(1), i.requires_grad_):
         with pytest.raises(RuntimeError, match=rf"{__file__}:\d+ in test_the_line.*# this line"):
             use()
-
-
-def test_tensors_that_follow_one_another_by_data_hold_no_more_than_the_last() -> None:
-    t = kept = mt.zeros(2)
-    for _ in range(50):
-        t = t.data
-        t.mul_(1.0)
-    assert len(t._cell._origins) <= 2
-    before = writes(kept)
-    t.add_(1.0)
-    assert writes(kept) == (before[0], before[1] + 1)

@@ -8,7 +8,56 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends.dispatch import out_argument as out_module
+from minitorch_backends.dispatch.op import Composite
 from minitorch_backends.kernels.runtime.threading import num_threads
+from minitorch_backends.tensor.registry import registry
+from minitorch_backends.tensor.tensor import Tensor
+
+from ..support.calls import samples_of, takes, tensors
+
+INPLACE = [
+    name
+    for name, op in registry.items()
+    if not isinstance(op, Composite) and not op.view and hasattr(Tensor, name + "_") and takes(name, mt.float32)
+]
+
+
+def outcome(function: Any, target: Tensor) -> Any:
+    """The effect of a write: the exception's type, or bits, version, history."""
+    try:
+        result = function(target)
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        return type(error), str(error), target._version
+    assert result is target
+    node = target.grad_fn
+    return target.detach().numpy().tobytes(), target._version, None if node is None else node.name()
+
+
+@pytest.mark.parametrize("name", INPLACE)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_both_ways_are_one(name: str, recorded: bool) -> None:
+    op = registry[name]
+    for sample in samples_of(name):
+        for dtype in (mt.float32, mt.float64, mt.float16, mt.int64):
+            if not takes(name, dtype) or (recorded and dtype is mt.int64):
+                continue
+            outcomes = []
+            for way in range(2):
+                mt.manual_seed(0)
+                call = tensors(sample, dtype)
+                if not isinstance(call.args[0], Tensor) or op.listed:  # type: ignore[union-attr]
+                    continue
+                first, *rest = call.args
+                first = first.clone()
+                if recorded:
+                    first = first.requires_grad_() * 1
+                if way:
+                    write = lambda x, rest=rest, call=call: op.apply((x, *rest), call.kwargs, x)  # noqa: E731
+                else:
+                    write = lambda x, rest=rest, call=call: getattr(x, name + "_")(*rest, **call.kwargs)  # noqa: E731
+                with np.errstate(all="ignore"):
+                    outcomes.append(outcome(write, first))
+            assert len(set(map(str, outcomes))) <= 1
 
 
 def test_operands_that_overlap_and_layouts() -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +57,7 @@ def readings() -> dict[str, Any]:
 
 
 every_row = pytest.mark.parametrize("path", list(rows))
+inheriting = [path for path, row in rows.items() if row.inherits]
 precisions = [path for path in rows if path.endswith("fp32_precision")]
 stored = [path for path, row in rows.items() if row.writes is None]
 
@@ -119,6 +121,12 @@ def test_bad_values_are_refused(path: str) -> None:
                 group.flags(**{name: value})
     assert readings() == before
     assert backends.snapshot() == stored_before
+
+
+def test_truth_is_a_bool_and_nothing_else() -> None:
+    for value in (1, 0, None, "True", 1.0, np.True_):
+        with pytest.raises(RuntimeError, match=r"cudnn.enabled takes one of True, False, got"):
+            backends.cudnn.enabled = value
 
 
 @every_row
@@ -199,6 +207,20 @@ def test_functions_and_groups_are_not_assignable() -> None:
 
 
 # Inheritance
+
+
+@pytest.mark.parametrize("path", inheriting)
+def test_none_inherits(path: str) -> None:
+    parent = rows[path].inherits
+    assert parent is not None
+    put(parent, "tf32")
+    assert get(path) == "tf32"
+    put(path, "ieee")
+    assert (get(path), get(parent)) == ("ieee", "tf32")
+    put(path, "none")
+    assert get(path) == "tf32"
+    put(parent, "none")
+    assert get(path) == "none"
 
 
 def test_generic_reaches_every_level_that_has_no_opinion() -> None:
@@ -290,25 +312,6 @@ def test_flags_restores_stored_values() -> None:
     assert backends.cudnn.fp32_precision == "none"
 
 
-def test_overrides_belong_to_a_thread_or_task() -> None:
-    barrier, seen = threading.Barrier(2), {}
-
-    def work(precision: str) -> None:
-        with backends.flags(fp32_precision=precision):
-            barrier.wait()
-            seen[precision] = explain.precision_of("matmul").precision
-            barrier.wait()
-
-    with backends.flags(fp32_precision="bf16x3"):
-        threads = [threading.Thread(target=work, args=(precision,)) for precision in ("tf32", "bf16")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert backends.fp32_precision == "bf16x3"
-    assert seen == {"tf32": "tf32", "bf16": "bf16"}
-
-
 def test_writes_are_atomic() -> None:
     before = readings()
     for values in ({"fp32_precision": "tf32", "emulate": "bogus"}, {"fp32_precision": "tf32", "bogus": 1}):
@@ -338,6 +341,25 @@ def test_states_are_told_apart_by_the_types_and_identities_of_values(monkeypatch
     for number in range(2 * _STATES_KEPT):  # the first ones are dropped
         assert _state_of({"b": number}).stored == {"b": number}
     assert _state_of({"a": first}) is not states[4]
+
+
+def test_scopes_nest() -> None:
+    with backends.flags(fp32_precision="tf32"):
+        with backends.flags(fp32_precision="bf16", emulate="cuda"):
+            assert (backends.fp32_precision, backends.emulate) == ("bf16", "cuda")
+        assert (backends.fp32_precision, backends.emulate) == ("tf32", None)
+    assert backends.fp32_precision == "none"
+
+
+def test_assignment_in_a_scope_lasts_as_long_as_the_override() -> None:
+    with backends.flags(fp32_precision="tf32"):
+        backends.fp32_precision = "bf16"
+        with backends.flags(emulate="mkldnn"):
+            backends.fp32_precision = "ieee"
+            assert backends.fp32_precision == "ieee"
+        assert backends.fp32_precision == "ieee"
+        backends.tf32_rounding = "rz"
+    assert (backends.fp32_precision, backends.tf32_rounding) == ("none", "rz")
 
 
 def test_a_scope_can_be_used_again() -> None:
@@ -404,6 +426,55 @@ def test_blocks_left_out_of_order() -> None:
 def test_a_snapshot_from_what_is_no_json_of_one(text: Any) -> None:
     with pytest.raises(ValueError, match=r"Snapshot\.to_json"):
         Snapshot.from_json(text)
+
+
+def test_assignment_is_seen_by_every_thread() -> None:
+    backends.fp32_precision = "tf32"
+    assert in_thread(lambda: backends.fp32_precision) == "tf32"
+    in_thread(lambda: put("fp32_precision", "ieee"))
+    assert backends.fp32_precision == "ieee"
+
+
+def test_overrides_belong_to_a_thread_or_task() -> None:
+    with backends.flags(fp32_precision="tf32"):
+        assert in_thread(lambda: backends.fp32_precision) == "none"
+    barrier, seen = threading.Barrier(2), {}
+
+    def work(precision: str) -> None:
+        with backends.flags(fp32_precision=precision):
+            barrier.wait()
+            seen[precision] = (backends.fp32_precision, explain.precision_of("matmul").precision)
+            barrier.wait()
+
+    threads = [threading.Thread(target=work, args=(precision,)) for precision in ("tf32", "bf16")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == {"tf32": ("tf32", "tf32"), "bf16": ("bf16", "bf16")}
+
+
+def test_process_wide_assignment_reaches_below_an_override_of_another_flag() -> None:
+    with backends.flags(emulate="mkldnn"):
+        in_thread(lambda: put("fp32_precision", "tf32"))
+        assert backends.fp32_precision == "tf32"
+        assert explain.precision_of("matmul").precision == "tf32"
+
+
+def test_tasks_run_at_their_own_precisions() -> None:
+    async def work(precision: str) -> list[str]:
+        seen = []
+        with backends.flags(fp32_precision=precision):
+            for _ in range(3):
+                await asyncio.sleep(0)
+                seen.append(explain.precision_of("matmul").precision)
+        await asyncio.sleep(0)
+        return [*seen, backends.fp32_precision]
+
+    async def main() -> list[list[str]]:
+        return list(await asyncio.gather(work("tf32"), work("bf16"), work("ieee")))
+
+    assert asyncio.run(main()) == [[precision] * 3 + ["none"] for precision in ("tf32", "bf16", "ieee")]
 
 
 # Snapshots

@@ -16,6 +16,8 @@ import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.flags import NO_OPINION, Snapshot, rows
 
+from ..support.processes import python
+
 # The model: a dictionary for the process, and for each thread a stack of overrides and guards.
 
 GUARD = {"guard": True}
@@ -183,6 +185,29 @@ class Flags(RuleBasedStateMachine):
 
 TestFlags = Flags.TestCase
 TestFlags.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_the_model_is_frozen_as_the_flags_are() -> None:
+    """A freeze has no way back, so it has a process of its own: random writes after it all raise, and scopes work."""
+    printed = python(
+        "import random\n"
+        "from minitorch_backends import backends as b\n"
+        "from minitorch_backends.flags import rows\n"
+        "b.cudnn.benchmark = True\n"
+        "b.disable_global_flags()\n"
+        "chosen, before = random.Random(0), b.snapshot()\n"
+        "for _ in range(300):\n"
+        "    path = chosen.choice(list(rows)); value = chosen.choice(rows[path].choices.examples)\n"
+        "    *groups, name = path.split('.'); group = b\n"
+        "    for each in groups: group = getattr(group, each)\n"
+        "    with group.flags(**{name: value}):\n"
+        "        try: setattr(group, name, chosen.choice([value, object()]))\n"
+        "        except RuntimeError as error: assert 'disable_global_flags' in str(error)\n"
+        "        else: raise AssertionError(path)\n"
+        "    assert b.snapshot() == before\n"
+        "print(b.cudnn.benchmark)\n"
+    )
+    assert printed.out == "True\n", printed.error
 
 
 # Products at several precisions at once

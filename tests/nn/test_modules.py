@@ -123,6 +123,21 @@ def test_relu_in_place() -> None:
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("kind", "mode"), [("Circular", "circular"), ("Reflection", "reflect"), ("Replication", "replicate")]
+)
+def test_padding(kind: str, mode: str, dims: int) -> None:
+    x = mt.randn(2, 3, *(3, 4, 5)[:dims])
+    sides = [1, 2, 0, 1, 2, 0][: 2 * dims]
+    assert mt.equal(getattr(nn, f"{kind}Pad{dims}d")(1)(x), F.pad(x, [1] * 2 * dims, mode))
+    assert mt.equal(getattr(nn, f"{kind}Pad{dims}d")(sides)(x), F.pad(x, sides, mode))
+    assert mt.equal(getattr(nn, f"ConstantPad{dims}d")(sides, 0.5)(x), F.pad(x, sides, "constant", 0.5))
+    assert mt.equal(getattr(nn, f"ZeroPad{dims}d")(sides)(x), F.pad(x, sides))
+    with pytest.raises(ValueError, match=f"one number or {2 * dims}, got"):
+        getattr(nn, f"{kind}Pad{dims}d")((1, 2, 3))
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
 def test_dropout_of_channels(dims: int) -> None:
     mt.manual_seed(0)
     x = mt.ones(30, 40, *(2, 3, 2)[:dims])
@@ -132,6 +147,13 @@ def test_dropout_of_channels(dims: int) -> None:
     assert np.allclose(np.unique(out), [0, 1 / 0.75])
     assert getattr(nn, f"Dropout{dims}d")().eval()(x) is x
     assert set(F.dropout(mt.ones(99, dtype=mt.float64), 0.3).tolist()) <= {0.0, 1 / 0.7}
+    function, says = getattr(F, f"dropout{dims}d"), rf"input must have {dims + 1} or {dims + 2} dimensions, got"
+    if dims == 1:
+        with pytest.raises(RuntimeError, match=says):
+            function(mt.ones(2))
+        return
+    with pytest.warns(UserWarning, match=says):
+        assert set(function(mt.ones(4, 8)).unique().tolist()) <= {0.0, 2.0}
 
 
 @pytest.mark.parametrize("kind", ["AlphaDropout", "FeatureAlphaDropout"])

@@ -125,6 +125,9 @@ def test_bfloat16_arrays() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
+        (lambda: mt.tensor([[1, 2], [3]]), ValueError, "equal length"),
+        (lambda: mt.tensor("a"), TypeError, "'a'"),
+        (lambda: mt.tensor([1, None]), RuntimeError, "None"),
         (lambda: mt.tensor({1}), RuntimeError, r"\{1\}"),
         (lambda: mt.tensor(2**63), ValueError, "64 bits.*9223372036854775808"),
         (lambda: mt.tensor([1, -(2**70)]), ValueError, "64 bits.*-1180591620717411303424"),
@@ -133,13 +136,17 @@ def test_bfloat16_arrays() -> None:
         (lambda: mt.tensor(2.0**63, dtype=mt.int64), RuntimeError, "without overflow"),
         (lambda: mt.tensor(1j, dtype=mt.float32), TypeError, "1j; use a complex dtype"),
         (lambda: mt.tensor(1, dtype="float99"), TypeError, "float99; expected one of bool"),
+        (lambda: mt.tensor(1, requires_grad=True), RuntimeError, "mt.int64"),
         (lambda: mt.tensor(1.0, requires_grad=1), TypeError, "True, False or None, got 1"),
         (lambda: mt.tensor(1.0, device="cuda"), AssertionError, "device must be 'cpu', got 'cuda'"),
         (lambda: mt.tensor(np.zeros(2, np.longdouble)), TypeError, "longdouble|float128"),
         (lambda: mt.tensor(np.array(["a"])), TypeError, "str32"),
+        (lambda: mt.from_numpy([1]), TypeError, "list; use mt.tensor"),
+        (lambda: mt.from_numpy(np.zeros(1, object)), TypeError, "object"),
         (lambda: mt.from_numpy(np.zeros(1, ">i4")), ValueError, ">i4.*use mt.tensor"),
         (lambda: mt.from_dlpack([1]), TypeError, "list; use mt.tensor"),
         (mt.zeros, TypeError, r"pass \(\)"),
+        (lambda: mt.zeros(-1), RuntimeError, r"\[-1\]"),
         (lambda: mt.zeros(2.0), TypeError, "2.0"),
         (lambda: mt.zeros(2, size=(3,)), TypeError, "both"),
         (lambda: mt.zeros([2, [3]]), TypeError, r"\[3\]"),
@@ -148,19 +155,24 @@ def test_bfloat16_arrays() -> None:
         (lambda: mt.full((2,), "a"), TypeError, "got str"),
         (lambda: mt.full((2,), 300, dtype=mt.uint8), RuntimeError, "300"),
         (lambda: mt.zeros_like([1]), TypeError, "must be a Tensor, not list"),
+        (lambda: mt.eye(-1), RuntimeError, "-1"),
         (lambda: mt.arange(5, 0), RuntimeError, "5 to 0 in steps of 1"),
+        (lambda: mt.arange(0, 5, 0), RuntimeError, "nonzero"),
         (lambda: mt.arange(0, float("inf")), RuntimeError, "inf"),
         (lambda: mt.arange("a"), TypeError, "'a' of type str"),
         (lambda: mt.arange(300, dtype=mt.int8), RuntimeError, "not in -128 to 127"),
         (lambda: mt.arange(3, dtype=mt.bool), NotImplementedError, r"use arange\(...\).to\(mt.bool\)"),
+        (lambda: mt.linspace(0, 1, -1), RuntimeError, "got -1"),
         (lambda: mt.linspace(0, 1j, 2, dtype=mt.float32), RuntimeError, "complex"),
         (lambda: mt.rand(2, dtype=mt.int64), NotImplementedError, "mt.int64; use randint"),
         (lambda: mt.rand(2, generator=5), TypeError, r"got int; use mt.Generator\(\)"),
+        (lambda: mt.randint(3, 3, (2,)), RuntimeError, "low=3 >= high=3"),
         (lambda: mt.randint(5, 3), TypeError, "'size' must be a tuple"),
         (lambda: mt.randint(0, 300, (2,), dtype=mt.uint8), RuntimeError, "out of bounds for mt.uint8, 0 to 255"),
         (lambda: mt.randperm(-1), RuntimeError, "-1"),
         (lambda: mt.randperm(300, dtype=mt.int8), RuntimeError, "299"),
         (lambda: mt.manual_seed(2**64), ValueError, r"must be from -2\*\*63 to 2\*\*64 - 1, got 18446744073709551616"),
+        (lambda: mt.manual_seed("a"), ValueError, "'a'"),
         (lambda: mt.Generator("cuda"), AssertionError, "'cuda'"),
         (lambda: mt.Generator().set_state(mt.zeros(3)), TypeError, "mt.uint8"),
         (lambda: mt.Generator().set_state(mt.zeros(3, dtype=mt.uint8)), RuntimeError, "56 bytes.*got 3"),
@@ -174,6 +186,7 @@ def test_bfloat16_arrays() -> None:
         (lambda: mt.zeros(2).normal_(0, -1), RuntimeError, "std=-1"),
         (lambda: mt.zeros(2, dtype=mt.int64).uniform_(), NotImplementedError, "mt.int64"),
         (lambda: mt.ones(2, requires_grad=True).uniform_(), RuntimeError, "leaf"),
+        (lambda: mt.set_default_dtype(mt.int64), TypeError, "mt.int64"),
     ],
 )
 def test_refusals(call: Callable[[], Any], error: type[Exception], says: str) -> None:
@@ -268,6 +281,18 @@ def test_linspace_ends_exactly() -> None:
         assert x[-1].item() == end
         assert x[18].item() == 0.0
         assert (x + x.flip(0)).abs().max().item() == 0.0
+
+
+def test_leaves_under_no_grad() -> None:
+    with mt.no_grad():
+        for made in (
+            mt.ones(2, requires_grad=True),
+            mt.tensor(1.0, requires_grad=True),
+            mt.rand(2, requires_grad=True),
+        ):
+            assert (made.requires_grad, made.is_leaf) == (True, True)
+    assert not mt.ones_like(mt.ones(2, requires_grad=True)).requires_grad
+    assert not mt.zeros(1, requires_grad=None).requires_grad
 
 
 # Random streams

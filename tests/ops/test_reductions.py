@@ -183,6 +183,17 @@ def test_gradients_of_products_with_zeros_and_overflow(dtype: Any) -> None:
     assert not second.isnan().any()
 
 
+@pytest.mark.parametrize("values", [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [2.0, 3.0, 4.0]])
+def test_second_gradients_of_products(values: list[float]) -> None:
+    a, b, c = values
+    assert mt.func.hessian(mt.prod)(leaf(values).detach()).tolist() == [[0, c, b], [c, 0, a], [b, a, 0]]
+    assert mt.func.hessian(lambda x: x.cumprod(0)[2])(leaf(values).detach()).tolist() == [
+        [0, c, b],
+        [c, 0, a],
+        [b, a, 0],
+    ]
+
+
 def test_reductions_of_nothing() -> None:
     nothing = mt.ones(0, 3)
     assert nothing.sum().item() == 0

@@ -114,6 +114,10 @@ def test_experts_have_a_name_in_audits_and_policies(name: str, experts: str) -> 
     assert found == {(True, "forward", "bf16"), (False, "forward", "ieee"), *backward}
 
 
+def test_there_are_forty_architectures() -> None:
+    assert len(ARCHITECTURES) >= 40
+
+
 def test_generation_is_audited_with_its_caches() -> None:
     model, tokens = model_of("AutoModelForCausalLM", "llama"), inputs_of("AutoModelForCausalLM")["input_ids"]
     options = {"max_new_tokens": 3, "do_sample": False, "output_logits": True, "return_dict_in_generate": True}

@@ -304,6 +304,15 @@ def test_a_leaf_is_not_written_through_any_view() -> None:
     assert (x.tolist(), x._version, x.is_leaf) == ([[1.0, 2.0, 0.0], [0.0, 5.0, 6.0]], 1, True)
 
 
+def test_a_view_made_before_its_base_requires_gradients() -> None:
+    x = mt.ones(3)
+    view = x[1:]
+    x.requires_grad_()
+    assert view.requires_grad
+    (view * mt.tensor([2.0, 3.0])).sum().backward()
+    assert x.grad.tolist() == [0.0, 2.0, 3.0]
+
+
 def test_writes_to_one_of_several_views_reach_the_others() -> None:
     x = mt.arange(1.0, 5.0).requires_grad_()
     y = x * 1
@@ -314,6 +323,18 @@ def test_writes_to_one_of_several_views_reach_the_others() -> None:
     assert y.tolist() == [10.0, 20.0, 30.0, 80.0]
     third.sum().backward()
     assert x.grad.tolist() == [10 + 30, 10 + 40, 10.0, 20.0]
+
+
+def test_one_of_several_views_of_one_call_is_not_written() -> None:
+    """The others could not follow. Without gradients there is nothing to follow."""
+    for several in (lambda y: y.split(2), lambda y: y.unbind(), lambda y: y.chunk(2), tuple):
+        y = mt.arange(1.0, 5.0).requires_grad_() * 1
+        with pytest.raises(RuntimeError, match=r"Output 0 of .*(Split|Unbind).*use"):
+            several(y)[0].mul_(10)
+        assert (y.tolist(), y._version) == ([1.0, 2.0, 3.0, 4.0], 0)
+        plain = mt.arange(4.0)
+        several(plain)[-1].fill_(7.0)
+        assert plain[-1].item() == 7.0
 
 
 def test_a_constant_written_over_everything_cuts_the_gradient() -> None:
@@ -362,21 +383,37 @@ def test_copy_converts_and_broadcasts() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
+        (lambda x: x.transpose(0, 2), IndexError, r"\[-2, 1\], but got 2"),
+        (lambda x: x.permute(0, 0), RuntimeError, "dim 0 appears multiple times"),
+        (lambda x: x.permute(0), RuntimeError, r"\[0\].*2 dimensions"),
         (lambda x: x.reshape(4, -1), RuntimeError, r"\[4, -1\]' is invalid for input of size 6"),
+        (lambda x: x.reshape(-1, -1), RuntimeError, "only one dimension can be inferred"),
+        (lambda x: x.reshape(-2, 3), RuntimeError, "invalid shape dimension -2"),
         (lambda x: x[:0].reshape(-1, 0), RuntimeError, "ambiguous"),
+        (lambda x: x.reshape(2.0, 3), TypeError, "2.0"),
+        (lambda x: x.expand(3), RuntimeError, r"\[3\].*at least|must be greater or equal"),
+        (lambda x: x.expand(2, 4), RuntimeError, r"\(4\) must match the existing size \(3\) .* dimension 1"),
         (lambda x: x.expand(-1, 2, 3), RuntimeError, "-1 only for the existing"),
+        (lambda x: x.unsqueeze(4), IndexError, r"\[-3, 2\], but got 4"),
         (lambda x: x.squeeze((0, 0)), RuntimeError, "dim 0 appears multiple times"),
         (lambda x: x[0].mT, RuntimeError, r"mT .*\[3\].*unsqueeze"),
+        (lambda x: x[None].t(), RuntimeError, "<= 2 dimensions"),
         (lambda x: x[None].H, RuntimeError, "mH"),
         (lambda x: x.diagonal(0, 0, -2), RuntimeError, "identical.*0 and -2"),
+        (lambda x: x.narrow(0, 1, 2), RuntimeError, r"start \(1\) \+ length \(2\) exceeds dimension 0 of size 2"),
         (lambda x: x.select(0, 2), IndexError, "index 2 out of range"),
         (lambda x: x.split(0), RuntimeError, "got 0"),
+        (lambda x: x.split([1, 2]), RuntimeError, r"sum exactly to 2.*\[1, 2\]"),
         (lambda x: x.chunk(0), RuntimeError, "got: 0"),
         (lambda x: x.sum().unbind(), IndexError, "no dimensions"),
         (lambda x: x.unfold(0, 3, 1), RuntimeError, "is 2 but size is 3"),
         (lambda x: x.movedim((0, 1), 0), RuntimeError, "equally many"),
         (lambda x: x.flatten(1, 0), RuntimeError, "1 and 0"),
+        (lambda x: mt.cat([]), ValueError, "non-empty"),
+        (lambda x: mt.cat([x, x[0]]), RuntimeError, r"\[2, 3\] but got \[3\] for tensor number 1"),
         (lambda x: mt.cat([x.sum()]), RuntimeError, "zero-dimensional"),
+        (lambda x: mt.stack([x, x[0]]), RuntimeError, r"\[3\] at entry 1"),
+        (mt.cat, TypeError, "sequence of Tensors"),
         (lambda x: x.repeat(2), RuntimeError, "can not be smaller"),
         (lambda x: x[0].tril(), RuntimeError, "at least 2 dimensions"),
         (lambda x: x.to("cuda"), AssertionError, "'cuda'.*flags"),

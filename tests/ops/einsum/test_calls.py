@@ -12,6 +12,7 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.ops.einsum.program import plan_for
 
+from ...support.einsum_equations import OPT_EINSUM, SIZES
 from .test_einsum import normal
 
 pytestmark = pytest.mark.usefixtures("default_flags")
@@ -64,6 +65,15 @@ def test_at_the_precision_of_the_flags(precision: str) -> None:
     assert all(np.array_equal(rounded[0], each) for each in rounded)
     assert not np.array_equal(rounded[0], exact[0])
     assert np.array_equal(_calls("ij,jk->ik", a, b)[0], exact[0])
+
+
+@pytest.mark.parametrize("equation", [each for each in OPT_EINSUM if each.count(",") == 1])
+def test_the_equations_of_opt_einsum(equation: str) -> None:
+    terms = equation.partition("->")[0].split(",")
+    arrays = [_operand(tuple(SIZES[each] for each in term), "float32", len(term)) for term in terms]
+    results = _calls(equation, *map(mt.from_numpy, arrays))
+    assert all(np.array_equal(results[0], each) for each in results)
+    assert np.allclose(results[0], np.einsum(equation, *arrays), atol=1e-4)
 
 
 def test_special_numbers() -> None:

@@ -58,6 +58,15 @@ def test_equations_of_opt_einsum(strategy: str | None) -> None:
             np.testing.assert_array_equal(out, outs[0])
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_contracts_a_chain(strategy: str) -> None:
+    tensors = chain()
+    with backends.opt_einsum.flags(strategy=strategy):
+        out = mt.einsum(CHAIN_EQUATION, *tensors)
+    expected = np.linalg.multi_dot([each.numpy() for each in tensors])
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-12)
+
+
 @st.composite
 def random_calls(draw: Any) -> tuple[str, list[np.ndarray]]:
     """An equation of one to four operands with repeats, ellipses, sizes of 0 and 1 that broadcast, and their arrays."""
