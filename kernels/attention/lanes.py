@@ -107,7 +107,7 @@ def _maxima(form: Form, scores: ir.Value, keys: ir.Value, before: list[ir.Value]
             after += [form.larger(form.load(row, number), before[number]) for number in range(form.count)]
         return after
 
-    found = e.loop(builder, builder.sdiv(keys, e.I64(chains)), before * chains, step)
+    found = e.loop_of_any(builder, builder.sdiv(keys, e.I64(chains)), before * chains, step)
     while len(found) > form.count:
         half = len(found) // 2
         found = [form.larger(a, b) for a, b in zip(found[:half], found[half:], strict=True)]

@@ -66,6 +66,17 @@ def test_every_kernel_keeps_the_bound(name, precision):
         assert (found.out.dtype, found.statistics.dtype) == (np.float32, np.float32)
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_scores_of_few_keys_far_below_zero(name):
+    """Only keys count for the largest score; weights would vanish beside the zeros that fill up a block."""
+    for dtype, seen in itertools.product((np.float32, ml_dtypes.bfloat16), range(1, 6)):
+        q, k, v = operands(1, 2, 2, 3, seen, 8, dtype)
+        found = run(name, (np.full_like(q, -100), np.ones_like(k), v))
+        assert np.allclose(found.out.astype(float), v.astype(float).mean(2, keepdims=True), atol=0.02)
+        assert np.allclose(found.statistics[0], -800 / math.sqrt(8))
+        assert np.allclose(found.statistics[1], seen, atol=1e-3)
+
+
 def exactly(q, k, v, mask, scale, causal):
     """By the definition in long double: the result, and the log-sum-exps."""
     q, k, v = (each.astype(np.longdouble) for each in (q, k, v))

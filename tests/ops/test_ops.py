@@ -180,7 +180,7 @@ def assert_values(out: Tensor, wanted: np.ndarray, where: str, roundings: int) -
         smallest = 2.0**-25 if dtype is mt.float16 else 2.0**-133
         allowed = 1.01 * step * np.abs(wanted) + smallest + 4e-6 * scale + (roundings - 1) * step * scale
     else:
-        allowed = FLOAT_ERROR[dtype.name] * scale * (2 if where.startswith("attend") else 1)  # sums of weights
+        allowed = FLOAT_ERROR[dtype.name] * scale
     with np.errstate(invalid="ignore"):
         wrong = ~(same | (np.abs(got - wanted) <= allowed))
     assert not wrong.any(), f"{where}: {got[wrong]}, expected {wanted[wrong]}"
