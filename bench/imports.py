@@ -39,8 +39,8 @@ print(json.dumps([taken, own, len(sys.modules)]))
 
 
 def _run(folder: str, statement: str) -> str:
-    """What a new process prints. Compiled modules are kept in `folder`, so that all packages start from bytecode,
-    whether or not their installer or the environment had it written."""
+    """Run a statement in a new process and return what it prints. Its bytecode is kept in `folder`, so that packages
+    start alike whether or not their installer wrote theirs."""
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}
     return subprocess.check_output([sys.executable, "-c", _SCRIPT.format(statement)], env=environment, text=True)
 

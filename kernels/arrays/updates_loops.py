@@ -81,7 +81,7 @@ def _sgd_of_all(pool, threads, tasks, table, rows, constants, optional, like, si
 
 @task("table rows constants optional like size")
 def _adam_task(task, worker, job):
-    """As `_sgd_task`."""
+    """The fields are those of `_sgd_task`."""
     row = _row_of(task, job, _ADAM)
     begin, count = _bounds(task, row, job, _ADAM)
     p, g = _piece(row, 0, begin, count, job), _piece(row, 1, begin, count, job)

@@ -37,7 +37,7 @@ class AsIs(NamedTuple):
 ToBf16 = tag_class("ToBf16", __name__, AsIs, target="bf16", rounding="rne")
 InTwo = tag_class("InTwo", __name__, AsIs, tile_parts=2, vector_parts=2)
 PairsOfBf16 = tag_class("PairsOfBf16", __name__, ToBf16, paired=True, walk=((0, 0),))
-"""For vector units that multiply pairs of bf16; `walk` has the parts of both operands whose products are added."""
+"""For vector units that multiply pairs of bf16. `walk` lists the products: a part of A, and the part of B it meets."""
 
 PairsInTwo = tag_class("PairsInTwo", __name__, InTwo, paired=True, walk=((1, 0), (0, 0), (0, 1)))
 PositionsOfBf16 = tag_class("PositionsOfBf16", __name__, PairsOfBf16, in_place=True)

@@ -193,7 +193,7 @@ PortableFloat32 = tag_class(
     "PortableFloat32", __name__, Avx512Float32, mr=4, nr=8, lanes=4, fused=False, a_bytes=16, b_bytes=32, ahead_a=0,
     ahead_b=0, embedded=0,
 )  # fmt: skip
-"""For any CPU: vectors of 16 bytes, a product and a sum (a fused one is a call of the C library on some)."""
+"""For any CPU: vectors of 16 bytes, and no fused products, which some CPUs leave to a function of the C library."""
 
 PortableFloat64 = tag_class(
     "PortableFloat64", __name__, PortableFloat32, mr=4, nr=4, lanes=2, element=e.F64, size=8, a_bytes=32,

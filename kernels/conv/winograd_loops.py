@@ -36,7 +36,7 @@ Avx2 = tag_class("Avx2", __name__, Avx2Float32, turn=2, ahead_a=1, ahead_b=0)
 
 
 SIDE, RESULTS = 4, 2
-"""Of a tile, and of its results."""
+"""The sides of a tile of the input, and of the results that it gives."""
 
 
 def _read(builder: ir.IRBuilder, values: _Values) -> _Values:

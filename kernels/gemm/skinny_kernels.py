@@ -35,7 +35,7 @@ _OF_AVX512 = {1: One(), 4: Four(), math.inf: Eight()}
 _OF_AVX2 = {1: OneOfAvx2(), 4: FourOfAvx2(), math.inf: SixOfAvx2()}
 
 ROWS = {"avx512": _OF_AVX512, "avx2": _OF_AVX2}
-"""For each instruction set: the block by the largest number of rows that it is for. Few places read long runs of
+"""The blocks of each instruction set, by the most rows that each is for. Blocks of few places along K read long runs of
 memory. A Zen 3 is faster without prefetching, and with as few places as its L1 cache has lines 4096 bytes apart
 (bench/NOTES.md, "Blocks of thin products")."""
 

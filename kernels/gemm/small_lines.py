@@ -18,7 +18,7 @@ from ..runtime.jit import ir, subroutine, types
 from ..runtime.launch import leaf_class
 
 InTurn = tag_class("InTurn", __name__, apart=False, operand="a")
-"""What a place along K of A becomes lies side by side."""
+"""The parts of each place along K of A are neighbours."""
 
 ApartOfA = tag_class("ApartOfA", __name__, apart=True, operand="a")
 """What places along K of A become lies in a line each, one after the other."""
