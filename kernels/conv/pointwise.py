@@ -30,8 +30,8 @@ _BLOCK = 32
 
 STEPS = {1: 18, 2: 1 << 20, 3: 1 << 20}
 """By the number of parts of an operand: so many steps along K are added before sums return to memory. Their weights
-stay in the L1 cache. (3 x 3, 128 channels of 28 x 28, batch 8, microseconds for 3, 6, 9, 18 and all: bf16 918, 847, 819, 744, 831;
-tf32 2085, 2077, 2492, 2098, 1897; ieee 3670, 4067, 3858, 3681, 3494.)"""
+stay in the L1 cache. (3 x 3, 128 channels of 28 x 28, batch 8, microseconds for 3, 6, 9, 18 and all: bf16 918, 847,
+819, 744, 831; tf32 2085, 2077, 2492, 2098, 1897; ieee 3670, 4067, 3858, 3681, 3494.)"""
 
 _LEAST_BLOCKS = 16
 """Of positions, over all images."""

@@ -21,7 +21,7 @@ InTurn = tag_class("InTurn", __name__, apart=False, operand="a")
 """The parts of each place along K of A are neighbours."""
 
 ApartOfA = tag_class("ApartOfA", __name__, apart=True, operand="a")
-"""What places along K of A become lies in a line each, one after the other."""
+"""Each part of the places along K of A has a line of its own, one after the other."""
 
 ApartOfB = tag_class("ApartOfB", __name__, apart=True, operand="b")
 """The same of B."""
