@@ -186,7 +186,7 @@ MUTATIONS = [Mutation(*row) for row in (
      "lab/test_policy.py::test_scopes_by_module"),
     ("lab/store.py", "if found is not None and not reuse:", "if False:",
      "lab/test_sweeps.py::test_a_changed_function_is_refused"),
-    ("lab/alignment.py", "scores[:-1] + weights))", "scores[:-1] + weights * 0))",
+    ("lab/comparison.py", "scores[:-1] + weights))", "scores[:-1] + weights * 0))",
      "lab/test_runs.py::test_alignments_are_the_longest"),
     ("interop/safetensors.py", "if array.nbytes > room and shards[-1]:", "if array.nbytes < room and shards[-1]:",
      "interop/test_safetensors.py::test_a_model_in_shards"),

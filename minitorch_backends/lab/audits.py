@@ -263,9 +263,9 @@ class Audit:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML page with the picture, the policy, the rows and the ranges. It loads nothing else."""
-        from .audit_page import write
+        from .pages import write_audit
 
-        write(self, path)
+        write_audit(self, path)
 
     def to_json(self) -> str:
         """Everything but the model as JSON."""

@@ -44,7 +44,7 @@ from ..kernels.runtime import threading as kernel_threads
 from ..kernels.runtime.files import Replacement, one_sentence
 from ..kernels.runtime.first_use import load
 from .machine import machine
-from .measures import as_reals
+from .metrics import as_reals
 from .torch_capture import FORMAT, KINDS, VERSION, WIDTH, RunWriter, Stored, about_run, as_plain, hash_of
 
 

@@ -267,9 +267,9 @@ class Sweep:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML page with the pictures, the table and every failure. It loads nothing else."""
-        from .report import write
+        from .pages import write_sweep
 
-        write(self, path)
+        write_sweep(self, path)
 
     def _check(self, caller: str, measures: Iterable[str]) -> None:
         """Raise ValueError for a measure that no row has, where any row has measures."""

@@ -35,8 +35,7 @@ from .devices import Device, predict_seconds
 from .flops import flops_of
 from .grid import Cell
 from .machine import machine
-from .measures import distances
-from .metrics import measures_of
+from .metrics import distances, measures_of
 from .trials import Autocast, autocast_as
 
 _REFERENCES_KEPT = 8

@@ -35,8 +35,7 @@ from ..tensor import dtypes
 from ..tensor.tensor import Tensor
 from .devices import Device, predict_seconds
 from .flops import flops_of
-from .measures import squares_of
-from .metrics import Arrays, Metric, check_labels, combine, measures_by, measures_of
+from .metrics import Arrays, Metric, check_labels, combine, measures_by, measures_of, squares_of
 from .policy import PRODUCTS, Policy, Rule
 
 GRADIENT_ERROR = "gradient_error"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain, lab, nn
-from minitorch_backends.lab.alignment import align
+from minitorch_backends.lab.comparison import align
 
 from ..support.processes import python
 

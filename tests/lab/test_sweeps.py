@@ -23,8 +23,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import lab
 from minitorch_backends.lab.dependencies import dependencies
-from minitorch_backends.lab.measures import distances
-from minitorch_backends.lab.metrics import embedding, logits, regression
+from minitorch_backends.lab.metrics import distances, embedding, logits, regression
 from minitorch_backends.lab.pages import Code, Markup, Section, Soft, Table, write_page
 from minitorch_backends.lab.store import Store
 
