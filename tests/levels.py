@@ -25,8 +25,15 @@ OF_ANY = (
 """Tests of how code is compiled, kept and chosen, which set capabilities themselves, start processes, or find rules of
 devices: alike at every capability."""
 
-PLACES = ("tests/kernels", "tests/project/test_docs.py", "tests/project/test_readme.py")
-"""Of what is marked "levels"."""
+MULTIPLYING = (
+    "conv", "gemm", "linalg/test_blocked.py", "linalg/test_by_matmul.py", "linalg/test_refined.py",
+    "test_accumulate.py", "test_attention.py", "test_new_precision.py", "test_precisions.py", "test_recurrence.py",
+    "test_scaling.py",
+)  # fmt: skip
+"""Tests of what multiplies by bf16 pairs or by tiles. All others run the same code with them and without."""
+
+PAGES = ("tests/project/test_docs.py", "tests/project/test_readme.py")
+"""Of their tests, those that are marked "levels"."""
 
 WORKERS = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
 """As `make test` has them."""
@@ -41,13 +48,15 @@ def main() -> int:
     for level, emulated in runs:
         narrower = level in ("portable", "avx2")
         without = () if narrower else ALIKE if cpu.hardware() == "avx2" else (*ALIKE, "test_fft.py")
+        added = level in ("avx512_bf16", "amx") and cpu.hardware() not in ("portable", "avx2")
+        places = [f"tests/kernels/{name}" for name in MULTIPLYING] if added else ["tests/kernels"]
         settings = {cpu.VARIABLE: level, cpu.EMULATION: emulated}
         sys.stdout.write(
             f"tests of kernels and pages with {' '.join(f'{name}={value}' for name, value in settings.items())}\n"
         )
         sys.stdout.flush()
         ignored = [f"--ignore=tests/kernels/{name}" for name in (*OF_ANY, *without)]
-        command = [sys.executable, "-P", "-m", "pytest", "-q", *WORKERS, "-m", "levels", *PLACES, *ignored]
+        command = [sys.executable, "-P", "-m", "pytest", "-q", *WORKERS, "-m", "levels", *places, *PAGES, *ignored]
         command += sys.argv[1:]
         if subprocess.run(command, env={**os.environ, **settings}, check=False).returncode:
             failed.append(level)
