@@ -82,7 +82,8 @@ def _panels() -> Iterator[Any]:
         for conversion, side, source in itertools.product(conversions, (OfA(), OfB()), _sources(dtype)):
             yield PackRange(source, TilePanel(side, conversion))
     for kernel, dtype, _ in (*_of_vectors(), *_of_parts()):
-        for finish in (Plain(), *map(Affine, _SPACINGS), *([Less()] if dtype in ("float32", "float64") else [])):
+        subtracts = dtype in ("float32", "float64") and kernel not in plans._INTEGER_KERNELS.values()
+        for finish in (Plain(), *map(Affine, _SPACINGS), *([Less()] if subtracts else [])):
             yield MultiplyBlock(kernel, ELEMENTS[dtype], finish)
 
 
@@ -142,6 +143,7 @@ def _small_tiles() -> Iterator[Any]:
 
 def _attention() -> Iterator[Any]:
     from ..attention import lanes
+    from ..attention.flash import reads_masks
     from ..attention.forward import AttendTask
     from ..attention.masks import NoMask
 
@@ -155,7 +157,8 @@ def _attention() -> Iterator[Any]:
     each_way = [(kernel, dtype, each, kind) for kernel, dtype, those, kind in found for each in those]
     for kernel, dtype, conversion, kind in each_way:
         panel = VectorPanel(OfB(), conversion, kernel) if kind is VectorPanel else TilePanel(OfB(), conversion)
-        for mask in (NoMask(), *_sources(dtype, (AlongK(),))):
+        masks = _sources(dtype, (AlongK(),)) if reads_masks(kernel) else []
+        for mask in (NoMask(), *masks):
             yield AttendTask(kernel, lanes.Weights(panel, kernel), ELEMENTS[dtype], mask)
 
 

@@ -147,9 +147,12 @@ def _divide(plan: Plan, units: int, length: int, seen: int, depth: int, threads:
     return _Blocks(rows, columns, inner, parts, sizes, up(each, 64))
 
 
-def _read_mask(
-    mask: tuple[np.dtype, tuple[int, ...]] | None, queries: int, at_once: int
-) -> tuple[NamedTuple, dict[str, int]]:
+def reads_masks(kernel: Any) -> bool:
+    """Whether the loops take as many queries at a time as masks are read for."""
+    return kernel.nr * kernel.size % 64 == 0
+
+
+def _read_mask(mask: tuple[np.dtype, tuple[int, ...]] | None, kernel: Any) -> tuple[NamedTuple, dict[str, int]]:
     """The tag of the code that reads a mask, and its strides. Raises `Refused` where the loops take fewer queries at a
     time than it reads."""
     from ..block.sources import ELEMENTS, AlongK, Contiguous, Source, Strided
@@ -158,8 +161,8 @@ def _read_mask(
     if mask is None:
         return masks.NoMask(), {}
     dtype, strides = mask
-    if queries % at_once:
-        raise Refused(f"masks are read for {at_once} queries at a time, and the loops here take {queries}")
+    if not reads_masks(kernel):
+        raise Refused(f"masks are read for {64 // kernel.size} queries at a time, and the loops here take {kernel.nr}")
     source = Source(AlongK(), Contiguous() if strides[3] == dtype.itemsize else Strided(), ELEMENTS[dtype.name])
     return source, dict(zip(("mask_batch", "mask_head", "mask_line", "mask_k"), strides, strict=True))
 
@@ -198,7 +201,7 @@ def _prepare(
     for name, side, stride in zip("qkv", sides, strides, strict=True):
         values |= {f"{name}_leaf": side.leaf, f"{name}_batch": stride[0], f"{name}_head": stride[1]}
         values |= {f"{name}_line": side.line_stride, f"{name}_k": side.k_stride}
-    source, places = _read_mask(mask, kernel.nr, 64 // size)
+    source, places = _read_mask(mask, kernel)
     values |= places
     if mask is not None:
         values["mask_scale"], scale = _bits(scale, size), 1.0

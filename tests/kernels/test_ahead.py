@@ -21,6 +21,9 @@ names = {name for name, _, _ in entries._entries()}
 absent = entries._SPECIAL.keys() - names - {name for name in entries._SPECIAL if name.startswith(entries._ON_TILES)}
 print(len(found) == len(set(found)), len(found) > 1000, sorted(absent), sep=";")
 print(any("tiles.Tiles1" in text for _, text in found), any("Avx512Float32" in text for _, text in found), sep=";")
+texts = [text for _, text in found]
+print(any("AttendTask" in text and "NoMask" not in text for text in texts), end=";")
+print(any("MultiplyBlock(block.vectors." in text and "Int" in text and "Less" in text for text in texts))
 """
 
 
@@ -34,9 +37,10 @@ COMPILE = "from minitorch_backends.kernels.ahead.__main__ import main; main()"
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_each_function_is_listed_once_for_each_kind_of_cpu(target):
-    first, second = run(LISTED, target).out.splitlines()
+    first, second, third = run(LISTED, target).out.splitlines()
     assert first == "True;True;[]", "a name in the table that no module defines"
     assert second == f"{target == 'amx'};{target.startswith(('avx512', 'amx'))}"
+    assert third == f"{target != 'portable'};False", "masks for loops that read none, or differences of integers"
 
 
 def test_functions_are_compiled_for_cpus_that_this_one_is_not(tmp_path):
