@@ -51,9 +51,8 @@ def main() -> int:
         added = level in ("avx512_bf16", "amx") and cpu.hardware() not in ("portable", "avx2")
         places = [f"tests/kernels/{name}" for name in MULTIPLYING] if added else ["tests/kernels"]
         settings = {cpu.VARIABLE: level, cpu.EMULATION: emulated}
-        sys.stdout.write(
-            f"tests of kernels and pages with {' '.join(f'{name}={value}' for name, value in settings.items())}\n"
-        )
+        shown = " ".join(f"{name}={value}" for name, value in settings.items())
+        sys.stdout.write(f"tests of kernels and pages with {shown}\n")
         sys.stdout.flush()
         ignored = [f"--ignore=tests/kernels/{name}" for name in (*OF_ANY, *without)]
         command = [sys.executable, "-P", "-m", "pytest", "-q", *WORKERS, "-m", "levels", *places, *PAGES, *ignored]

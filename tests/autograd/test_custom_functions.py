@@ -9,7 +9,7 @@ import minitorch_backends as mt
 from minitorch_backends.autograd import Function, grad, gradcheck, gradgradcheck
 from minitorch_backends.autograd.function import once_differentiable
 
-from ..support.autograd import leaf, made_in_inference, tensor, values
+from ..support.autograd import leaf, made_in_inference, make_function, tensor, values
 
 
 class Cube(Function):
@@ -40,12 +40,6 @@ class Product(Function):
     def backward(ctx: Any, g: mt.Tensor) -> Any:
         x, y = ctx.saved_tensors
         return (g * y * ctx.scale, g * x * ctx.scale, None)[: len(ctx.needs_input_grad)]
-
-
-def make_function(forward: Any, backward: Any = lambda ctx, *g: g[0], **others: Any) -> Any:
-    """A Function from two functions."""
-    attributes = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    return type("Made", (Function,), attributes | {name: staticmethod(each) for name, each in others.items()})
 
 
 def test_both_styles() -> None:
@@ -160,13 +154,7 @@ def test_what_is_missing() -> None:
 
 def test_vjp_is_another_name_of_backward() -> None:
     class Named(Function):
-        @staticmethod
-        def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
-            return x * 2
-
-        @staticmethod
-        def vjp(ctx: Any, g: mt.Tensor) -> mt.Tensor:
-            return g * 2
+        forward = vjp = staticmethod(lambda ctx, x: x * 2)
 
     x = leaf([1.0])
     Named.apply(x).sum().backward()

@@ -71,16 +71,21 @@ def test_products_inside_of_multihead_attention_have_roles() -> None:
     assert emulation.ran["torch.linear"] > 0
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_causal_language_model(dtype: torch.dtype) -> None:
-    """Weights alone, in the model's dtype, are torch's model with these weights; a cache changes its own part."""
+def _llama(dtype: torch.dtype) -> Any:
+    """A causal language model of transformers, small and with random weights."""
     transformers = pytest.importorskip("transformers", reason="the model is one of transformers'")
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
         vocab_size=96, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, bos_token_id=0, eos_token_id=1,
     )  # fmt: skip
-    model = transformers.LlamaForCausalLM(config).to(dtype).eval()
+    return transformers.LlamaForCausalLM(config).to(dtype).eval()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_causal_language_model(dtype: torch.dtype) -> None:
+    """Weights alone, in the model's dtype, are torch's model with these weights; a cache changes its own part."""
+    model = _llama(dtype)
     ids = torch.randint(0, 96, (2, 32))
     with torch.no_grad():
         exact = model(ids).logits
@@ -102,13 +107,7 @@ def test_a_causal_language_model(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("name", ["te-mxfp8", "torchao-int8", "gpt-oss"])
 def test_recipes_of_a_causal_language_model_in_bfloat16(name: str) -> None:
     """A recipe is torch's model with every linear layer computed by hand: float32 sums, rounded once to bfloat16."""
-    transformers = pytest.importorskip("transformers", reason="the model is one of transformers'")
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=96, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, bos_token_id=0, eos_token_id=1,
-    )  # fmt: skip
-    model = transformers.LlamaForCausalLM(config).to(torch.bfloat16).eval()
+    model = _llama(torch.bfloat16)
     ids, formats = torch.randint(0, 96, (2, 32)), backends.recipes[name].operands
 
     def compute(layer: Any, inputs: tuple[Any, ...], _: Any) -> Any:

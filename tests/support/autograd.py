@@ -51,6 +51,12 @@ def in_thread(function: Callable[[], Any]) -> Any:
     return result
 
 
+def make_function(forward: Any, backward: Any = lambda ctx, *g: g[0], **others: Any) -> Any:
+    """A Function from two functions."""
+    named = {"forward": forward, "backward": backward} | others
+    return type("Made", (mt.autograd.Function,), {name: staticmethod(each) for name, each in named.items()})
+
+
 def warnings_of(function: Callable[[], Any]) -> list[warnings.WarningMessage]:
     """The warnings that a call gives."""
     with warnings.catch_warnings(record=True) as caught:
