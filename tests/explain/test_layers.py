@@ -211,9 +211,11 @@ def test_each_layer_alone_at_a_lower_precision(net: Net, images: Any) -> None:
     assert f'"module": "body.0",\n  "precision": "{found[0].precision}"' in found.to_json()
 
 
-@pytest.mark.parametrize("base", ["ieee", "tf32"])
+@pytest.mark.parametrize(
+    "base", [{"fp32_precision": "ieee"}, {"fp32_precision": "tf32"}, {"mkldnn.conv.fp32_precision": "bf16"}], ids=str
+)
 def test_only_the_layer_in_question_is_compared_with_float64(
-    net: Net, images: Any, monkeypatch: pytest.MonkeyPatch, base: str
+    net: Net, images: Any, monkeypatch: pytest.MonkeyPatch, base: dict[str, Any]
 ) -> None:
     compared: list[str | None] = []
 
@@ -222,7 +224,7 @@ def test_only_the_layer_in_question_is_compared_with_float64(
         return {"relative": 0.0}
 
     monkeypatch.setattr(records, "errors_of", errors_of)
-    with backends.flags(fp32_precision=base):
+    with backends.flags(**base):
         *alone, whole = explain.sensitivity(net, images, precisions="bf16")
     names = [each.module for each in alone for _ in range(each.calls)]
     assert compared[: len(names)] == names
