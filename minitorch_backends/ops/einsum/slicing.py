@@ -230,10 +230,11 @@ def subtrees(plan: Plan) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
 # Plans in slices: of labels that are named, or that a search finds, so that a contraction fits into a memory limit at
 # the least extra cost.
 #
-# `find_blocks` is a beam search. A state is the block size of each label. A move divides one label further, among the
+# `find_slicing` is a beam search. A state is the block size of each label. A move divides one label further, among the
 # labels of the values that are live at the state's peak. States are ordered by FLOPs and by the distance of their peak
 # from the limit; the latter looks ahead, since a label that is free now may leave expensive ones for later. The costs
-# of all states of a round are computed together, from one matrix of labels by values.
+# of all states of a round are computed together, from one matrix of labels by values. Their copies of operands are
+# estimates, so that the cheapest states within the limit are checked.
 
 
 BEAM = 12
@@ -244,8 +245,10 @@ WEIGHTS = (0.3, 1.0, 3.0, 10.0)
 cheap nor fast descents are lost: those of lattices cost less than one, those of circuits several."""
 
 MOST_ATTEMPTS = 12
-"""Maximum number of searches with a lowered limit, if the slicing found exceeds the limit: the search only estimates
-the copies of operands, which depend on the block sizes."""
+"""Maximum number of searches by cotengra, whose target is lowered while the peak exceeds the limit."""
+
+MOST_CHECKED = 8
+"""Maximum number of states of a round whose peak is found exactly."""
 
 
 KEPT = 8
@@ -318,26 +321,23 @@ def find_slicing(plan: Plan, most: int, finder: str) -> Slicing | None:
     """
     if not plan.steps:
         return None
-    costs = _Costs(plan)
-    find: Callable[[float], dict[int, int] | None]
-    find = costs.find_blocks if finder == "auto" else lambda target: _cotengra_blocks(plan, target)
-    target = float(most)
+    costs, target = _Costs(plan), float(most)
+    if finder == "auto":
+        return costs.find_slicing(target)
     for _ in range(MOST_ATTEMPTS):
-        blocks = find(target)
+        blocks = _cotengra_blocks(plan, target)
         if blocks is None:
             return None
-        slicing = Slicing(plan, blocks) if blocks else None
-        peak = plan.peak_elements if slicing is None else slicing.peak_elements
-        if peak <= most:
-            return slicing if slicing is None or slicing.flops <= costs.most_flops else None
-        target *= 0.95 * most / peak if finder == "auto" else 0.5
+        if blocks and (slicing := Slicing(plan, blocks)).peak_elements <= most:
+            return slicing if slicing.flops <= costs.most_flops else None
+        target *= 0.5
     return None
 
 
 def least_peak(plan: Plan) -> int:
     """The least peak of a slicing within the overhead that is allowed, in elements, of those that a search tries."""
     costs = _Costs(plan)
-    costs.find_blocks(0.0)
+    costs.find_slicing(0.0)
     slicing = Slicing(plan, dict(zip(costs.labels, costs.least[1], strict=True)))
     return slicing.peak_elements if slicing.blocks else plan.peak_elements
 
@@ -352,38 +352,32 @@ class _Costs:
     """FLOPs and peaks of a plan for many choices of blocks at once: one row per choice, one column per label.
 
     Attributes:
-        labels, sizes: of the plan's steps.
+        plan, labels, sizes: the plan, and those of its steps.
         members: the labels of each value. `below`: those of the operands below a value.
-        involved: the labels of each step. `live`: the live intermediates during each step.
-        copied: the values that a step copies.
+        involved: the labels of each step. `first`, `second`: its operands; `copied`: the values that it copies.
+        taker: the step that each value is an operand of. `lives`: whether a value lives until then, or is an operand.
         most_flops: those that a slicing may have; `least`: the least peak so far with so many, and its blocks.
     """
 
     def __init__(self, plan: Plan) -> None:
         count, steps = len(plan.inputs), plan.steps
         terms = [preparation.labels for preparation in plan.preparations] + [step.pair.result for step in steps]
-        self.labels = list(dict.fromkeys(label for term in terms for label in term))
+        self.plan, self.labels = plan, list(dict.fromkeys(label for term in terms for label in term))
         self.sizes = np.array([plan.sizes[label] for label in self.labels])
         self.levels = [_levels(int(size)) for size in self.sizes]
-        self.members = np.array([[label in term for label in self.labels] for term in map(set, terms)], bool)
+        self.members = np.array([[label in term for label in self.labels] for term in map(set, terms)], float)
         self.below = self.members.copy()
-        self.live = np.zeros((len(steps), len(terms)))
-        self.copied = np.zeros((len(steps), len(terms)))
         self.first, self.second = (np.array([pair[side] for pair in plan.pairs], int) for side in (0, 1))
+        self.copied = np.zeros((2, len(steps)))
         self.taker = np.full(len(terms), -1)
-        summed = [value for value in range(count) if plan.preparations[value].summed]
-        alive = set(summed)
         for number, step in enumerate(steps):
-            value = count + number
-            self.below[value] = self.below[step.operands[0]] | self.below[step.operands[1]]
+            self.below[count + number] = self.below[list(step.operands)].max(0)
             self.taker[list(step.operands)] = number
-            alive.add(value)
-            self.live[number, list(alive)] = 1
-            alive -= set(step.operands)
-            sides = zip((step.left, step.right), step.pair.copies, strict=True)
-            self.copied[number, [side for side, copied in sides if copied]] = 1
-        self.involved = (self.members[self.first] | self.members[self.second]).astype(float)
+            copies = dict(zip((step.left, step.right), step.pair.copies, strict=True))
+            self.copied[:, number] = copies[self.first[number]], copies[self.second[number]]
+        self.involved = self.members[self.first] + self.members[self.second] > 0
         self.flops = np.array([step.flops for step in steps], float)
+        self.lives = np.array([bool(each.summed) for each in plan.preparations] + [True] * len(steps))
         self.results = np.arange(count, count + len(steps))
         self.total = math.prod(plan.result_shape)
         self.count = count
@@ -392,23 +386,29 @@ class _Costs:
 
     def __call__(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For rows of sizes of blocks: FLOPs, peaks in elements, and the step with the peak."""
-        counts = np.log2(np.ceil(self.sizes / blocks))
-        sizes = np.exp2(np.log2(blocks) @ self.members.T)
-        differs = (counts > 0).astype(float) @ self.below.T > 0
+        sliced = np.flatnonzero((blocks < self.sizes).any(0))  # few labels of many
+        parts = self.sizes[sliced] / blocks[:, sliced]
+        counts = np.log2(np.ceil(parts))
+        sizes = np.exp2(np.log2(self.sizes) @ self.members.T - np.log2(parts) @ self.members[:, sliced].T)
+        differs = (counts > 0) @ self.below[:, sliced].T > 0
         in_body = differs[:, self.results]
-        repeats = np.exp2(counts.sum(1, keepdims=True) - counts @ self.involved.T)
-        flops = (self.flops * np.where(in_body, repeats, 1)).sum(1)
+        repeats = np.exp2(counts.sum(1, keepdims=True) - counts @ self.involved[:, sliced].T)
+        flops = np.where(in_body, repeats * self.flops, self.flops).sum(1)
         ahead = ~differs & (self.taker >= 0) & differs[:, self.results[self.taker]]
         ahead[:, : self.count] = False
         held = (sizes * ahead).sum(1, keepdims=True)
-        copies = sizes @ self.copied.T
-        body = (sizes * differs) @ self.live.T + copies + self.total
-        before = sizes[:, self.results] + sizes[:, self.first] + sizes[:, self.second] + copies
-        peaks = held + np.where(in_body, body, before)
+        first, second, results = (sizes[:, values] for values in (self.first, self.second, self.results))
+        copies = first * self.copied[0] + second * self.copied[1]
+        alive = sizes * (differs & self.lives)
+        change = alive[:, self.results]
+        change[:, 0] += alive[:, : self.count].sum(1)
+        change[:, 1:] -= (alive[:, self.first] + alive[:, self.second])[:, :-1]
+        body = change.cumsum(1) + copies + self.total
+        peaks = held + np.where(in_body, body, results + first + second + copies)
         return flops, peaks.max(1), peaks.argmax(1)
 
-    def find_blocks(self, target: float) -> dict[int, int] | None:
-        """The blocks of the sliced labels, or None where no choice that was tried has a peak of at most `target`."""
+    def find_slicing(self, target: float) -> Slicing | None:
+        """The cheapest slicing found, or None where none that was tried has a peak of at most `target`."""
         beam = {tuple(int(size) for size in self.sizes)}
         seen, best, least = set(beam), None, self.most_flops
         while beam:
@@ -417,28 +417,29 @@ class _Costs:
             cheap = np.flatnonzero(flops <= self.most_flops)
             if len(cheap) and peaks[lowest := cheap[peaks[cheap].argmin()]] < self.least[0]:
                 self.least = float(peaks[lowest]), states[lowest].tolist()
-            for row in np.flatnonzero(peaks <= target):
-                if flops[row] <= least:
-                    best, least = states[row], flops[row]
-            open_rows = np.flatnonzero((peaks > target) & (flops < least))
-            if not len(open_rows):
-                break
-            excess = np.log2(peaks[open_rows] / max(target, 1.0))
+            fits = np.flatnonzero((peaks <= target) & (flops <= least) & (states < self.sizes).any(1))
+            for row in fits[np.argsort(flops[fits], kind="stable")[:MOST_CHECKED]]:
+                slicing = Slicing(self.plan, dict(zip(self.labels, states[row].tolist(), strict=True)))
+                if slicing.peak_elements <= target:
+                    best, least = slicing, flops[row]
+                    break
+            # Of states with equal costs, as those of a circuit's similar wires, one is kept.
+            open_rows = np.flatnonzero(flops < least)
+            open_rows = open_rows[np.unique([flops[open_rows], peaks[open_rows]], axis=1, return_index=True)[1]]
+            excess = np.log2(np.maximum(peaks[open_rows] / max(target, 1.0), 1.0))
             kept = set[int]()
             for weight in WEIGHTS:
                 order = np.argsort(np.log2(flops[open_rows]) + weight * excess, kind="stable")
                 kept |= set(open_rows[order[:BEAM]].tolist())
             beam = {move for row in sorted(kept) for move in self._moves(states[row], int(worst[row]))} - seen
             seen |= beam
-        if best is None:
-            return None
-        rows = zip(self.labels, best.tolist(), self.sizes.tolist(), strict=True)
-        return {label: block for label, block, size in rows if block < size}
+        return best
 
     def _moves(self, state: np.ndarray, step: int) -> list[tuple[int, ...]]:
         """States with one label divided further: those of the values that live while a step runs."""
-        values = (self.live[step] + self.copied[step] > 0) | (np.arange(len(self.members)) == self.results[step])
-        values[[self.first[step], self.second[step]]] = True
+        made = np.arange(len(self.members)) - self.count <= step
+        values = made & self.lives & (self.taker >= step)
+        values[[self.first[step], self.second[step], self.results[step]]] = True
         moves = []
         for place in np.flatnonzero(self.members[values].any(0)):
             finer = [block for block in self.levels[place] if block < state[place]]
