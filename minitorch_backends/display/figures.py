@@ -89,8 +89,8 @@ def drawing(file: File, size: tuple[float, float], caller: str = "plot") -> Iter
 def place_labels(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str], most: int) -> int:
     """Write a label beside each point, the first ones first, so that none meets another, a point or the frame.
 
-    A label that finds no place near its point is left out. A thin line leads to one that is not beside it. Returns the
-    number of labels that were written, at most `most`.
+    Where there is room, none crosses a line that was drawn before. A label that finds no place near its point is left
+    out. A thin line leads to one that is not beside it. Returns the number of labels that were written, at most `most`.
     """
     figure: Any = axes.get_figure()
     figure.draw_without_rendering()
@@ -98,6 +98,7 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequ
     unit = figure.dpi / 72
     spots = [axes.transData.transform(point) for point in points]
     taken = [Bbox.from_bounds(x - 4 * unit, y - 4 * unit, 8 * unit, 8 * unit) for x, y in spots]
+    drawn = [line.get_path().transformed(line.get_transform()) for line in axes.lines]
     written = 0
     for (x, y), point, label in zip(spots, points, labels, strict=True):
         text = axes.annotate(
@@ -105,11 +106,12 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequ
         )
         text.set_in_layout(False)
         box = text.get_window_extent(renderer)
-        for far, down, side in _PLACES:
+        for lines, (far, down, side) in itertools.product((drawn, ()), _PLACES):
             left = x + (far * unit if side > 0 else -far * unit - box.width if side < 0 else -box.width / 2)
             low = y + down * unit - box.height / 2
             wanted = Bbox.from_bounds(left, low, box.width, box.height).padded(unit)
-            if _contains(frame, wanted) and not any(wanted.overlaps(other) for other in taken):
+            crossed = any(line.intersects_bbox(wanted, filled=False) for line in lines)
+            if not crossed and _contains(frame, wanted) and not any(wanted.overlaps(other) for other in taken):
                 break
         else:
             text.remove()

@@ -164,7 +164,7 @@ def _legend(on: Any, lines: Sequence[Line], outside: bool) -> None:
 
 def scatter(several: dict[str, Pareto], file: File = None) -> Drawing:
     """Points of two measures, in a panel for each title; a line joins the best of a panel."""
-    columns = min(len(several), 3)
+    columns = min(len(several), 2)  # three would make labels too small for the width of a page
     rows = math.ceil(len(several) / columns)
     size = (8, 5) if len(several) == 1 else (5.5 * columns, 4 * rows)
     with drawing(file, size) as figure:
