@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from .ops.elementwise.special import igammac as gammaincc
     from .ops.elementwise.special import lgamma as gammaln
     from .ops.elementwise.special import mvlgamma as multigammaln
-    from .ops.norm.softmax import log_softmax, softmax
     from .ops.reductions.variance import logsumexp
+    from .ops.softmax import log_softmax, softmax
 
 serve(__name__)

@@ -147,7 +147,7 @@ MUTATIONS = [Mutation(*row) for row in (
      "ops/test_conv.py::test_a_kernel_of_groups_that_are_not_depthwise_is_timed"),
     ("ops/images/pool.py", "if (count - 1) * stride >= size + padding else count", "if False else count",
      "nn/test_functional.py::test_no_window_begins_behind_the_input"),
-    ("ops/norm/softmax.py", "- grad_output * (g * result).sum", "- grad_output * (g + result).sum",
+    ("ops/softmax.py", "- grad_output * (g * result).sum", "- grad_output * (g + result).sum",
      "ops/test_ops.py::test_second_gradients[softmax]"),
     ("ops/losses/ctc.py", "states[:, 1::2]", "states[:, ::2][:, : labels.shape[1]]",
      "ops/test_ops.py::test_forward_agrees_with_the_reference[ctc_loss]"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..ops.attention.without_graph import (
+from ..ops.attention.scaled_dot_product import (
     AttentionResult,
     scaled_dot_product_attention_backward,
     scaled_dot_product_attention_forward,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .elementwise.comparison import *
     from .elementwise.complex_numbers import *
     from .elementwise.exponential import *
-    from .elementwise.formats import *
+    from .elementwise.rounding import *
     from .elementwise.logic import *
     from .elementwise.powers import *
     from .elementwise.rounding import *
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .reductions.variance import *
     from .indexing.fill import *
     from .indexing.index import *
-    from .indexing.lookup import *
+    from .indexing.index_functions import *
     from .indexing.scatter import *
     from .indexing.search import *
     from .indexing.sorting import *
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     from .conv.functions import *
     from .images.pool import adaptive_avg_pool1d, max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool3d
     from .images.resize import channel_shuffle, pixel_shuffle, pixel_unshuffle
-    from .norm.normalization import rms_norm
-    from .norm.softmax import log_softmax, softmax
-    from .distances.pairwise import *
-    from .distances.pairwise import pdist
-    from .distances.similarity import cosine_similarity, pairwise_distance
+    from .normalization import rms_norm
+    from .softmax import log_softmax, softmax
+    from .distances import *
+    from .distances import pdist
+    from .distances import cosine_similarity, pairwise_distance
     from .fft.stft import *
     from .fft.windows import *
     from .linalg.determinant import logdet
-    from .linalg.functions import matrix_exp, matrix_power
+    from .linalg.matrix_functions import matrix_exp, matrix_power
     from .linalg.legacy import cholesky, det, inverse, lu_solve, orgqr, ormqr, pinverse, qr, slogdet, svd
     from .linalg.legacy import triangular_solve
     from .linalg.legacy import lu_of as lu
@@ -68,4 +68,4 @@ if TYPE_CHECKING:
     from .linalg.triangular import cholesky_inverse, cholesky_solve
     from .linalg.vectors import cross_product as cross
     from .derived_methods import *
-    from .aliases import *
+    from .view_copies import *

@@ -25,9 +25,8 @@ from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
 from .gradients import counts, zero
 from .matmul.by_role import refuse_unfit_format, round_along, to_dtype, with_remainders
-from .matmul.dispatch import product
+from .matmul.dispatch import product, refuse_mixed
 from .matmul.matmul import is_plain
-from .matmul.shapes import refuse_mixed
 from .views.join import cat, stack
 
 KIND, _FLOAT32 = "rnn", np.dtype(np.float32)

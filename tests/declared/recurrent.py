@@ -69,9 +69,6 @@ def _gru_reference(projected: Any, weight: Any, bias: Any, hidden: Any) -> Gated
 declare("gru_layer", _gru_reference, _sequences(3, 1, bias=True))
 
 
-# Samples and references of `ops/recurrent_cells.py`
-
-
 def _samples(gates: int, states: int) -> Callable[[], Iterator[Sample]]:
     """Samples of a cell: with biases and without, of rows of nothing, and of arrays in another order."""
 

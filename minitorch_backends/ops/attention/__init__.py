@@ -1,5 +1,5 @@
 """Scaled dot product attention and multi-head attention.
 
-`scaled_dot_product` chooses the kernel. `composed` builds attention from ops, for calls that no kernel supports.
-`without_graph` has forward and backward functions for callers that keep a graph of their own.
+`scaled_dot_product` chooses the kernel, and has forward and backward functions for callers that keep a graph of their
+own. `composed` builds attention from ops, for calls that no kernel supports.
 """

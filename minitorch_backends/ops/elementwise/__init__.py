@@ -1,5 +1,4 @@
 """Ops that compute each element from the elements at its place: arithmetic, functions, comparisons, activations.
 
-Activations are in `activations`, `gated_activations` and `shrinkage`, clamp and sign in `rounding`,
-conversions in `cast`, rounding to short formats in `formats`.
+`rounding` has clamp and sign too, and rounding to formats; conversions are in `cast`.
 """

@@ -1,4 +1,4 @@
-"""Activation functions of one argument. gelu, silu and glu are in `gated_activations`, softmax in `ops/norm`."""
+"""Activation functions of one argument. softmax is in `ops/softmax.py`."""
 
 from __future__ import annotations
 

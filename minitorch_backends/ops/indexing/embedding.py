@@ -16,7 +16,7 @@ from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 from .accumulate import add_rows
 from .index import look_up
-from .index_parts import refuse_index_dtype
+from .index_parsing import refuse_index_dtype
 
 __all__ = ["embedding", "one_hot"]
 

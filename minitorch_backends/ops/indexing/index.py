@@ -19,7 +19,7 @@ from ..views.shape import reshape
 from ..views.slices import getitem
 from .accumulate import add_at, apply_at, selected_ndim
 from .fill import number_as
-from .index_parts import parse, plain, refusal
+from .index_parsing import parse, plain, refusal
 
 __all__: list[str] = []
 

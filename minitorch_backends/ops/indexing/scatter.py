@@ -24,9 +24,8 @@ from ..views.view_replay import view_scatter
 from .accumulate import add_at, flat_positions
 from .fill import number_as
 from .index import index_embed, read
-from .index_parts import plain, refuse_index_dtype
-from .lookup import places_along, refuse_source
-from .writes import assigning, at_least_vector, checked_positions
+from .index_functions import assigning, at_least_vector, checked_positions, places_along, refuse_source
+from .index_parsing import plain, refuse_index_dtype
 
 __all__ = [
     "as_strided_scatter", "diagonal_scatter", "gather", "index_reduce", "scatter", "scatter_add", "scatter_reduce",

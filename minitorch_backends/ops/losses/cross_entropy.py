@@ -15,8 +15,8 @@ from ...tensor.dtypes import int64, uint8
 from ...tensor.tensor import Tensor, adopt
 from ..dims import integer
 from ..functional import functional
-from ..indexing.index_parts import refuse_index_dtype
-from ..norm.softmax import log_softmax, log_softmax_forward
+from ..indexing.index_parsing import refuse_index_dtype
+from ..softmax import log_softmax, log_softmax_forward
 from .pointwise import reduce_loss
 
 __all__ = ["cross_entropy", "nll_loss"]

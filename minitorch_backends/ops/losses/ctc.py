@@ -23,7 +23,7 @@ from ...tensor.dtypes import INTEGER
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..functional import functional
 from ..indexing.index import read
-from ..indexing.index_parts import plain
+from ..indexing.index_parsing import plain
 from ..reductions.variance import logsumexp
 from ..views.join import stack
 from ..views.padding import pad

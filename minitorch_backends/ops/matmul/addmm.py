@@ -17,9 +17,8 @@ from ...tensor.casting import cast_unchecked, fitted_number
 from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate
-from .dispatch import fused_sum, product, product_by_role, wide_product
+from .dispatch import fused_sum, product, product_by_role, refuse_mixed, shape_error, wide_product
 from .matmul import adjoint, gradient_of_right, is_wider, of_dims, times
-from .shapes import refuse_mixed, shape_error
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 

@@ -17,8 +17,7 @@ from ...tensor import instrumentation
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import float32, promote_types, to_dtype
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
-from .dispatch import prepare, product, wide_product
-from .shapes import check_factors, refuse_mixed
+from .dispatch import check_factors, prepare, product, refuse_mixed, wide_product
 
 __all__ = ["bmm", "dot", "ger", "matmul", "mm", "mv", "outer", "vdot"]
 

@@ -12,8 +12,8 @@ from ...autograd.modes import derives_from
 from ...dispatch.op import composite
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
+from .dispatch import shape_error
 from .matmul import matmul, of_dims
-from .shapes import shape_error
 
 __all__ = ["chain_matmul", "inner", "kron", "tensordot"]
 

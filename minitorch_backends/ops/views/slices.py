@@ -16,7 +16,7 @@ from ...tensor.dtypes import INTEGER, int64
 from ...tensor.registry import registry
 from ...tensor.tensor import Tensor
 from ..dims import clamp_diagonal, integer, wrap_dim
-from ..indexing.index_parts import refusal, refuse_index_dtype
+from ..indexing.index_parsing import refusal, refuse_index_dtype
 from .view_replay import view_embed
 
 __all__ = [

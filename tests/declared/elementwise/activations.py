@@ -102,9 +102,6 @@ declare("mish", lambda input: input * np.tanh(np.log1p(np.exp(input))), unary_sa
 declare("softsign", lambda input: input / (1 + np.abs(input)), unary_samples(-2, 2.5))
 
 
-# Samples and references of `ops/elementwise/gated_activations.py`
-
-
 def _logistic(x: Any) -> Any:
     return 0.5 + 0.5 * np.tanh(x / 2)
 
@@ -180,9 +177,6 @@ def _glu_reference(input: np.ndarray, dim: int = -1) -> np.ndarray:
 declare("glu", _glu_reference, _glu_samples)
 
 
-# Samples and references of `ops/elementwise/random_activations.py`
-
-
 def _slope_samples() -> Iterator[Sample]:
     for each in arrays_like(-2, 2.3):
         yield sample(each)
@@ -196,9 +190,6 @@ def _slope_reference(input: np.ndarray, lower: float = 1 / 8, upper: float = 1 /
 
 
 declare("rrelu", _slope_reference, _slope_samples)
-
-
-# Samples and references of `ops/elementwise/shrinkage.py`
 
 
 declare(

@@ -146,9 +146,6 @@ declare(
 )
 
 
-# Samples and references of `ops/elementwise/gamma.py`
-
-
 def _lower_reference(input: Any, other: Any) -> np.ndarray:
     """Sum 200 terms of the series."""
     a, x = (np.asarray(each, np.float64) for each in np.broadcast_arrays(input, other))
@@ -209,9 +206,6 @@ def _zeta_reference(input: Any, other: Any) -> np.ndarray:
 declare("zeta", _zeta_reference, pairs(1.3, 4, 0.4, 5))
 
 
-# Samples and references of `ops/elementwise/bessel.py`
-
-
 for _name, _of_any, _order in (("i0", "iv", 0), ("i0e", "ive", 0), ("i1", "iv", 1), ("i1e", "ive", 1)):
     declare(_name, functools.partial(getattr(scipy.special, _of_any), _order), unary_samples(-3, 4))
 
@@ -234,9 +228,6 @@ def _airy_reference(input: np.ndarray) -> np.ndarray:
 
 
 declare("airy_ai", _airy_reference, unary_samples(-3, 3))
-
-
-# Samples and references of `ops/elementwise/polynomials.py`
 
 
 def _samples(low: float, high: float) -> Callable[[], Iterator[Sample]]:

@@ -53,9 +53,6 @@ def _halved_samples() -> Iterator[Sample]:
 declare("fft_c2r", _reference("halved"), _halved_samples)
 
 
-# Samples and references of `ops/fft/one_dim.py`
-
-
 def one_dim(*, half: bool = False) -> Any:
     """Samples of a transform along one dim; of a spectrum's `half`, at least two values."""
 
@@ -79,9 +76,6 @@ declare("rfft", np.fft.rfft, one_dim())
 declare("ihfft", np.fft.ihfft, one_dim())
 declare("irfft", np.fft.irfft, one_dim(half=True))
 declare("hfft", np.fft.hfft, one_dim(half=True))
-
-
-# Samples and references of `ops/fft/many_dims.py`
 
 
 def _hermitian(inverse: bool) -> Callable[..., Any]:
@@ -138,9 +132,6 @@ declare("rfft2", _over(np.fft.rfftn, LAST_TWO), _samples(False))
 declare("irfft2", _over(np.fft.irfftn, LAST_TWO), _samples(False))
 declare("hfft2", _over(_hermitian(False), LAST_TWO), _samples(False))
 declare("ihfft2", _over(_hermitian(True), LAST_TWO), _samples(False))
-
-
-# Samples and references of `ops/fft/frequencies.py`
 
 
 def _samples_of_frequencies() -> Any:

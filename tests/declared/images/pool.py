@@ -93,9 +93,6 @@ for _dims in (1, 2, 3):
     declare(f"avg_pool{_dims}d", avg_reference(_dims), _avg_samples(_dims))
 
 
-# Samples and references of `ops/images/adaptive_pool.py`
-
-
 def _reference(dims: int, reduce: Any) -> Callable[..., Any]:
     def reference(input: Any, output_size: Any, return_indices: bool = False) -> Any:
         given = (output_size,) * dims if isinstance(output_size, int) else output_size
@@ -135,9 +132,6 @@ def _samples(dims: int, indices: bool) -> Callable[[], Iterator[Sample]]:
 for _dims in (1, 2, 3):
     declare(f"adaptive_avg_pool{_dims}d", _reference(_dims, np.mean), _samples(_dims, False))
     declare(f"adaptive_max_pool{_dims}d", _reference(_dims, np.amax), _samples(_dims, True))
-
-
-# Samples and references of `ops/images/fractional_pool.py`
 
 
 def _reference_of_fractional_pool(dims: int) -> Callable[..., Any]:
@@ -189,9 +183,6 @@ def _samples_of_fractional_pool(dims: int) -> Callable[[], Iterator[Sample]]:
 
 for _dims in (2, 3):
     declare(f"fractional_max_pool{_dims}d", _reference_of_fractional_pool(_dims), _samples_of_fractional_pool(_dims))
-
-
-# Samples and references of `ops/images/lp_pool.py`
 
 
 def _response_samples() -> Iterator[Sample]:

@@ -132,9 +132,6 @@ declare(
 )
 
 
-# Samples and references of `ops/images/resample.py`
-
-
 _AT = Neighbours(
     3,
     np.array([[0, 0, 1, 2, 2], [1, 1, 2, 2, 0]]),

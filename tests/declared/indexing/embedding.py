@@ -53,9 +53,6 @@ declare(
 )
 
 
-# Samples and references of `ops/indexing/embedding_bag.py`
-
-
 def _reference(
     input: np.ndarray, weight: np.ndarray, offsets: Any = None, *_: Any, mode: str = "mean",
     per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int | None = None,

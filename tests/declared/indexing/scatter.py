@@ -108,9 +108,6 @@ def _along_reference(input: np.ndarray, indices: np.ndarray, dim: int | None = N
 declare("take_along_dim", _along_reference, _along_samples)
 
 
-# Samples and references of `ops/indexing/scatter_reduce.py`
-
-
 def _reference(
     input: np.ndarray, src: np.ndarray, places: np.ndarray, reduce: str, include_self: bool = True
 ) -> np.ndarray:
@@ -195,9 +192,6 @@ def _index_reference(
 
 
 declare("index_reduce", _index_reference, _index_samples)
-
-
-# Samples and references of `ops/indexing/overwrite.py`
 
 
 def _select_samples() -> Any:

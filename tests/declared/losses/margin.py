@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..distances import batches_of_vectors, cosine_reference, pairwise_reference
 from ..samples import Sample, between, sample
 from ..table import declare
 from .pointwise import reduced_array
@@ -72,3 +73,79 @@ def _soft_samples() -> Iterator[Sample]:
 
 
 declare("multilabel_soft_margin_loss", _soft_reference, _soft_samples)
+
+
+_SIGNS = np.array([1, -1, 1])
+
+
+def _ranking_reference(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
+    return reduced_array(np.maximum(margin - target * (input1 - input2), 0), reduction)
+
+
+def _ranking_samples() -> Iterator[Sample]:
+    for options in ({}, {"margin": 0.5, "reduction": "sum"}, {"reduction": "none"}):
+        yield sample(between(-2, 2, 3), between(-2, 2.2, 3, seed=1), _SIGNS, **options)
+    yield sample(between(-2, 2, 1, 6)[:, ::-2], between(-2, 2.2, 2, 1, seed=1), _SIGNS[None])
+    yield sample(between(-2, 2, 0), between(-2, 2, 0), np.zeros(0, np.int64), reduction="sum")
+
+
+declare("margin_ranking_loss", _ranking_reference, _ranking_samples)
+
+
+def _hinge_reference(input: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
+    return reduced_array(np.where(target == 1, input, np.maximum(margin - input, 0)), reduction)
+
+
+def _hinge_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2.3, 3, 4), _SIGNS[:, None])
+    yield sample(between(-2, 2.3, 3, 4), _SIGNS[:, None], margin=0.4, reduction="sum")
+    yield sample(between(-2, 2.3, 8, 6)[::2, ::-2].T, np.array(-1), reduction="none")
+    yield sample(between(-2, 2.3), np.array(-1))
+    yield sample(between(-2, 2.3, 0, 3), _SIGNS, reduction="sum")
+
+
+declare("hinge_embedding_loss", _hinge_reference, _hinge_samples)
+
+
+def _cosine_embedding_reference(
+    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
+) -> Any:
+    cosine = cosine_reference(input1, input2, input1.ndim - 1)
+    return reduced_array(np.where(target == 1, 1 - cosine, np.maximum(cosine - margin, 0)), reduction)
+
+
+def _cosine_embedding_samples() -> Iterator[Sample]:
+    first, second = between(-2, 2, 3, 4), between(-2, 2.3, 3, 4, seed=1)
+    yield sample(first, second, _SIGNS)
+    yield sample(first, second, _SIGNS, margin=-0.9, reduction="none")
+    yield sample(first[0], second[1], np.array(-1))
+    yield sample(*(between(-2, 2, 8, 6, seed=seed)[::2, ::-2].T for seed in (0, 1)), _SIGNS)
+    yield sample(first[:0], second[:0], np.zeros(0, np.int64), reduction="sum")
+
+
+declare("cosine_embedding_loss", _cosine_embedding_reference, _cosine_embedding_samples)
+
+
+def _triplet_reference(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    near, far = pairwise_reference(anchor, positive, p, eps), pairwise_reference(anchor, negative, p, eps)
+    if swap:
+        far = np.minimum(far, pairwise_reference(positive, negative, p, eps))
+    return reduced_array(np.maximum(near - far + margin, 0), reduction)
+
+
+def _triplet_samples() -> Iterator[Sample]:
+    yield from batches_of_vectors(3, {"margin": 0.3, "swap": True}, {"reduction": "none"}, reduction="sum")()
+    yield sample(between(-2, 2.3), between(-2, 2.6), between(-2, 2.9))
+
+
+declare("triplet_margin_loss", _triplet_reference, _triplet_samples)
+declare("triplet_margin_with_distance_loss", _triplet_reference, _triplet_samples)

@@ -10,8 +10,6 @@ import numpy as np
 from tests.declared.samples import Sample, between, pairs, sample
 from tests.declared.table import declare
 
-# Samples and references of `ops/losses/reduction.py`
-
 
 def reduced_array(loss: Any, reduction: str) -> Any:
     """`reduce_loss`, for references."""

@@ -32,9 +32,6 @@ declare("affine", _reference, _affine_samples)
 declare("linear", _reference, _samples)
 
 
-# Samples and references of `ops/matmul/bilinear.py`
-
-
 def _samples_of_bilinear() -> Iterator[Sample]:
     weight, bias = between(-1, 1, 5, 3, 4, seed=2), between(-1, 1, 5, seed=3)
     yield sample(between(-1, 1, 2, 3), between(-1, 1, 2, 4, seed=1), weight)

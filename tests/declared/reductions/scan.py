@@ -114,9 +114,6 @@ declare(
 )
 
 
-# Samples and references of `ops/reductions/differences.py`
-
-
 def _samples() -> Iterator[Sample]:
     x = between(-2, 2, 4, 5)
     yield sample(x)

@@ -141,9 +141,6 @@ def _running_area_reference(y: Any, x: Any = None, *, dx: float = 1.0, dim: int 
 declare("cumulative_trapezoid", _running_area_reference, _area_samples)
 
 
-# Samples and references of `ops/reductions/histograms.py`
-
-
 def _points_samples() -> Iterator[Sample]:
     points, weight = between(-2, 2, 6, 2), between(0.5, 2, 6, seed=1)
     yield sample(points, (3, 2))
@@ -202,9 +199,6 @@ def _histogram_reference_of_histograms(
 
 
 declare("histogram", _histogram_reference_of_histograms, _histogram_samples)
-
-
-# Samples and references of `ops/reductions/medians.py`
 
 
 def _median_of_all(input: np.ndarray, ignore_nan: bool = False) -> Any:

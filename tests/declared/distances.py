@@ -1,18 +1,18 @@
-"""Samples and references of `ops/distances/pairwise.py`."""
+"""Samples and references of `ops/distances.py`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from minitorch_backends.kernels.runtime.shapes import broadcast_shapes
-from minitorch_backends.ops.distances.pairwise import _BY_PRODUCTS, _differences
+from minitorch_backends.ops.distances import _BY_PRODUCTS, _differences
+from minitorch_backends.ops.views.broadcasting import broadcast_shapes
 
-from ..samples import Sample, between, sample, samples_of_shapes, strided_matrix
-from ..table import declare
+from .samples import Sample, between, sample, samples_of_shapes, strided_matrix
+from .table import declare
 
 
 def _norm(size: Any, p: float, **named: Any) -> Any:
@@ -98,3 +98,46 @@ def _slices() -> Iterator[Sample]:
 
 
 declare("renorm", _renorm_reference, _slices)
+
+
+def batches_of_vectors(count: int, *options: dict[str, Any], **of_no_vectors: Any) -> Callable[[], Iterator[Sample]]:
+    """Samples of `count` batches of vectors: plain, with options, with gaps, broadcasting, and without vectors."""
+
+    def batches(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+        return [between(-2, 2.3, *shape, seed=seed) for seed, shape in enumerate((shapes * count)[:count])]
+
+    def samples() -> Iterator[Sample]:
+        for each in ({}, *options):
+            yield sample(*batches((3, 4)), **each)
+        yield sample(*(each[::2, ::-2].T for each in batches((8, 6))))
+        yield sample(*batches((2, 3, 4), (1, 3, 4), (2, 1, 4)))
+        yield sample(*batches((0, 4)), **of_no_vectors)
+
+    return samples
+
+
+def _cosine_samples() -> Iterator[Sample]:
+    yield from batches_of_vectors(2, {"dim": 0})()
+    yield sample(between(-2, 2.3), between(-2, 2.6, seed=1), 0)
+
+
+def cosine_reference(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    shape = broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = np.broadcast_to(x1, shape), np.broadcast_to(x2, shape)
+    lengths = [np.maximum(np.sqrt(np.square(each).sum(dim)), eps) for each in (x1, x2)]
+    return (x1 * x2).sum(dim) / (lengths[0] * lengths[1])
+
+
+declare("cosine_similarity", cosine_reference, _cosine_samples)
+
+
+def _pairwise_samples() -> Iterator[Sample]:
+    yield from batches_of_vectors(2, {"p": 3.0, "keepdim": True})()
+    yield sample(between(-2, 2.3), between(-2, 2.1, seed=1))
+
+
+def pairwise_reference(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    return (np.abs(x1 - x2 + eps) ** p).sum(-1, keepdims=keepdim) ** (1 / p)
+
+
+declare("pairwise_distance", pairwise_reference, _pairwise_samples)

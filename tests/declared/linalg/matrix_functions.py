@@ -1,4 +1,4 @@
-"""Samples and references of `ops/linalg/functions.py`."""
+"""Samples and references of `ops/linalg/matrix_functions.py`."""
 
 from __future__ import annotations
 

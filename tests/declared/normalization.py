@@ -1,4 +1,4 @@
-"""Samples and references of `ops/norm/normalization.py`."""
+"""Samples and references of `ops/normalization.py`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from minitorch_backends.kernels.arrays.rows import Standardized, StandardizeGradients
-from minitorch_backends.ops.norm.normalization import _standard
+from minitorch_backends.ops.normalization import _standard
 from tests.declared.samples import Sample, between, sample
 from tests.declared.table import declare
-
-# Samples and references of `ops/norm/standardize.py`
 
 
 def standardize_reference(

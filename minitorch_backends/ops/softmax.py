@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ...dispatch.op import Array, composite, op
-from ...kernels.arrays import rows
-from ...tensor.tensor import Tensor
-from ..dims import wrap_dim
-from ..functional import functional
+from ..dispatch.op import Array, composite, op
+from ..kernels.arrays import rows
+from ..tensor.tensor import Tensor
+from .dims import wrap_dim
+from .functional import functional
 
 __all__ = ["log_softmax", "softmax", "softmin"]
-
 
 # Gradients. Both are linear in grad_output; the derivative of a softmax is symmetric, so that its gradient is itself.
 

@@ -1,4 +1,4 @@
-"""Distances between tensors and between all pairs of vectors, and vectors shortened to a norm."""
+"""Distances and similarities of tensors and of all pairs of vectors, and vectors shortened to a norm."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import product_precision, rounding_once
-from ...dispatch.op import Array, composite, op
-from ...kernels.arrays import distances, sums
-from ...kernels.runtime.shapes import broadcast_shapes
-from ...tensor.dtypes import FLOATING
-from ...tensor.tensor import Tensor, adopt
-from ..dims import wrap_dim
-from ..functional import functional
-from ..matmul.matmul import times
+from ..autograd.half_types import product_precision, rounding_once
+from ..dispatch.op import Array, composite, op
+from ..kernels.arrays import distances, sums
+from ..kernels.runtime.shapes import broadcast_shapes as shape_of_all
+from ..tensor.dtypes import FLOATING, promote_types
+from ..tensor.tensor import Tensor, adopt
+from .dims import wrap_dim
+from .functional import functional
+from .matmul.matmul import times
+from .views.broadcasting import broadcast_shapes
 
 __all__ = ["cdist", "dist", "renorm"]
 
@@ -30,7 +31,7 @@ def _differences(x1: Any, x2: Any) -> Any:
 
 def _batch(*arrays: np.ndarray) -> tuple[tuple[int, ...], list[np.ndarray]]:
     """The batches that arrays broadcast to, and each array with these as one dimension."""
-    batch = broadcast_shapes(*(each.shape[:-2] for each in arrays))
+    batch = shape_of_all(*(each.shape[:-2] for each in arrays))
     wide = [np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in arrays]
     return batch, [each.reshape(math.prod(batch), *each.shape[-2:]) for each in wide]
 
@@ -155,3 +156,20 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     kept = wrap_dim(dim, input.ndim)
     norm = input.norm(p, tuple(axis for axis in range(input.ndim) if axis != kept), True)
     return input.where(norm <= maxnorm, input / (norm + 1e-7) * maxnorm)
+
+
+@functional
+@composite(method=False, takes="f", also="bi", widen=True)
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along `dim`; lengths below `eps` count as `eps`."""
+    shape, dtype = broadcast_shapes(x1.shape, x2.shape), promote_types(x1.dtype, x2.dtype)
+    first, second = (each.to(dtype).expand(shape) for each in (x1, x2))
+    first, second = (each / each.norm(2, dim, keepdim=True).clamp(min=eps) for each in (first, second))
+    return (first * second).sum(dim)
+
+
+@functional
+@composite(method=False, widen=True, takes="ifc")
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last dimension."""
+    return (x1 - x2 + eps).norm(p, -1, keepdim)

@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import widen
-from ...autograd.modes import no_grad
-from ...dispatch.op import Array, composite, op
-from ...kernels.arrays import rows, sums
-from ...kernels.arrays.rows import Standardized, StandardizeGradients
-from ...kernels.runtime.context import restore_on_failure
-from ...tensor.casting import cast_unchecked
-from ...tensor.tensor import Tensor, adopt
-from ..functional import functional
-from ..gradients import counts
+from ..autograd.half_types import widen
+from ..autograd.modes import no_grad
+from ..dispatch.op import Array, composite, op
+from ..kernels.arrays import rows, sums
+from ..kernels.arrays.rows import Standardized, StandardizeGradients
+from ..kernels.runtime.context import restore_on_failure
+from ..tensor.casting import cast_unchecked
+from ..tensor.tensor import Tensor, adopt
+from .functional import functional
+from .gradients import counts
 
 __all__ = ["standardize"]
-
 
 # Rows that are standardised, scaled and shifted in one op: what all normalisations but by norms rest on
 

@@ -1,4 +1,4 @@
-"""Samples and references of `ops/norm/softmax.py`."""
+"""Samples and references of `ops/softmax.py`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from minitorch_backends.tensor.dtypes import float64
 
-from ..samples import Sample, arrays_like, between, sample
-from ..table import declare
+from .samples import Sample, arrays_like, between, sample
+from .table import declare
 
 
 def _along() -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""Samples and references of `ops/indexing/lookup.py`."""
+"""Samples and references of `ops/indexing/index_functions.py`."""
 
 from __future__ import annotations
 

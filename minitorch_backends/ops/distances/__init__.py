@@ -1,1 +1,0 @@
-"""Distances and similarities: of pairs of vectors, and between all vectors of two tensors."""
