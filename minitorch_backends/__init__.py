@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     )
     from .compile_ahead import warmup
     from .func.vmap import vmap
-    from .interop.program.notebook import load_ipython_extension
+    from .interop.program.process import load_ipython_extension
     from .ops.names import *
     from .ops.limits import finfo, iinfo
     from .ops.matmul.scaled import _scaled_mm

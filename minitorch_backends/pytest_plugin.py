@@ -36,7 +36,7 @@ import pytest
 from minitorch_backends import backends, testing
 from minitorch_backends.explain.product_counts import ProductCounts
 from minitorch_backends.flags import Snapshot, assign, rows
-from minitorch_backends.flags.choices import Names
+from minitorch_backends.flags.rows import Names
 from minitorch_backends.flags.state import override
 from minitorch_backends.kernels.registry import observe
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..flags.choices import Names
+from ..flags.rows import Names
 from ..flags.state import renew
 from ..kernels.matrix_units import OPERANDS, Aligned, Exact, Halves, Rule, Tree, TwoStage
 

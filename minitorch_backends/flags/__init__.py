@@ -7,10 +7,9 @@ Values live in one immutable `State` for the process, with overrides for the cur
 validates every value and then replaces one reference. A read is a dictionary lookup in the current state.
 """
 
-from .choices import Names, Order, Whole
 from .environment import read_environment, set_by
 from .groups import Group
-from .rows import NO_OPINION, Flag, ReadOnly, nearest, public_name, read_only, rows
+from .rows import NO_OPINION, Flag, Names, Order, ReadOnly, Whole, nearest, public_name, read_only, rows
 from .snapshots import Snapshot, restore, snapshot
 from .state import Resolved, State, current, per_state
 from .writes import assign, disable_global_flags, flags_frozen, guard

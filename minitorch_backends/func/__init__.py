@@ -5,9 +5,8 @@ Transforms can be nested. Arguments may be tensors, or tuples, lists and dicts o
 """
 
 from ..namespaces import serve
-from ..nn.stateless import functional_call
-from .batch_norm import replace_all_batch_norm_modules_
 from .derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
+from .modules import functional_call, replace_all_batch_norm_modules_
 from .vmap import stack_module_state, vmap
 
 __all__ = [

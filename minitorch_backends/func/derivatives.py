@@ -28,8 +28,7 @@ from ..random import get_rng_state, set_rng_state
 from ..tensor.call_errors import argument_errors
 from ..tensor.dtypes import FLOATING
 from ..tensor.tensor import Tensor, adopt, sharing
-from .batched import active_levels, lift, lower
-from .trees import flat
+from .batched import active_levels, flat, lift, lower
 
 
 class _Traced:

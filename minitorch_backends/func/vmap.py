@@ -14,8 +14,7 @@ from ..tensor.call_errors import argument_errors
 from ..tensor.instrumentation import ValuesNeeded
 from ..tensor.tensor import Tensor
 from . import rules  # noqa: F401  (which batched calls obey)
-from .batched import Batched, Level, active_levels, enter, loop_samples, physical
-from .trees import flat
+from .batched import Batched, Level, active_levels, enter, flat, loop_samples, physical
 
 
 def _spread(dims: Any, tree: Any, where: str) -> list[Any]:

@@ -16,7 +16,7 @@ from . import functional as F
 from . import init
 from .module import Module
 from .module_internals import refuse_beyond_memory
-from .packed_sequence import PackedSequence, over_stretches
+from .utils.rnn import PackedSequence, over_stretches
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 

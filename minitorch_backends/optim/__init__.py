@@ -2,11 +2,11 @@
 
 from ..namespaces import serve
 from . import lr_scheduler, swa_utils
-from .adaptive import ASGD, Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
-from .algorithms import SGD, Adam, AdamW
+from .adaptive import Adadelta, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop, Rprop
 from .lbfgs import LBFGS
 from .matrices import Adafactor, Muon
 from .optimizer import Optimizer
+from .sgd import ASGD, SGD
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer",

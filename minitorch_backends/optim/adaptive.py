@@ -1,5 +1,5 @@
-"""Optimizers with a rate for each number: RMSprop, Adagrad, Adadelta, Adamax, RAdam, NAdam and Rprop, and ASGD, which
-averages, with torch's formulas."""
+"""Optimizers with a rate for each number, with torch's formulas: Adam, AdamW, RMSprop, Adagrad, Adadelta, Adamax, RAdam,
+NAdam and Rprop."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import math
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from ..kernels.arrays import update_formulas
 from ..tensor.tensor import Tensor
 from . import update_formulas as formulas
-from .optimizer import Formula, Optimizer, options_of
-
-
-def _sign(group: dict[str, Any]) -> int:
-    return -1 if group["maximize"] else 1
+from .optimizer import Formula, Optimizer, options_of, sign_of
 
 
 class RMSprop(Optimizer):
@@ -47,7 +44,7 @@ class RMSprop(Optimizer):
 
     def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
         constants = formulas.RMSpropConstants(
-            group["lr"], _sign(group), group["weight_decay"], group["alpha"], group["eps"], group["momentum"]
+            group["lr"], sign_of(group), group["weight_decay"], group["alpha"], group["eps"], group["momentum"]
         )
         return Formula.of(formulas.rmsprop, constants, {"step": step + 1})
 
@@ -82,7 +79,7 @@ class Adagrad(Optimizer):
     def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
         start = group["initial_accumulator_value"] if first else 0
         lr = group["lr"] / (1 + step * group["lr_decay"])
-        constants = formulas.AdagradConstants(lr, _sign(group), group["weight_decay"], group["eps"], start)
+        constants = formulas.AdagradConstants(lr, sign_of(group), group["weight_decay"], group["eps"], start)
         return Formula.of(formulas.adagrad, constants, {"step": step + 1})
 
 
@@ -113,7 +110,7 @@ class Adadelta(Optimizer):
 
     def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
         constants = formulas.AdadeltaConstants(
-            group["lr"], _sign(group), group["weight_decay"], group["rho"], group["eps"]
+            group["lr"], sign_of(group), group["weight_decay"], group["rho"], group["eps"]
         )
         return Formula.of(formulas.adadelta, constants, {"step": step + 1})
 
@@ -143,7 +140,9 @@ class Adamax(Optimizer):
     def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
         beta1, beta2 = group["betas"]
         size = group["lr"] / (1 - beta1 ** (step + 1))
-        constants = formulas.AdamaxConstants(size, _sign(group), group["weight_decay"], 1 - beta1, beta2, group["eps"])
+        constants = formulas.AdamaxConstants(
+            size, sign_of(group), group["weight_decay"], 1 - beta1, beta2, group["eps"]
+        )
         return Formula.of(formulas.adamax, constants, {"step": step + 1})
 
 
@@ -187,7 +186,7 @@ class RAdam(Optimizer):
         constants = formulas.RAdamConstants(
             size=lr / (1 - beta1**step),
             scale=rectified,
-            sign=_sign(group),
+            sign=sign_of(group),
             decay=1 - lr * weight_decay if decoupled else 1,
             weight_decay=0 if decoupled else weight_decay,
             rise=1 - beta1,
@@ -238,7 +237,7 @@ class NAdam(Optimizer):
             of_gradient=lr * (1 - mu) / (1 - product),
             of_mean=lr * after / (1 - product * after),
             scale=1 / (1 - beta2**step),
-            sign=_sign(group),
+            sign=sign_of(group),
             decay=1 - lr * weight_decay if decoupled else 1,
             weight_decay=0 if decoupled else weight_decay,
             rise=1 - beta1,
@@ -280,45 +279,73 @@ class Rprop(Optimizer):
 
     def _formula(self, group: dict[str, Any], step: int, first: bool, *numbers: Any) -> Formula:
         (shrink, grow), (least, most), start = group["etas"], group["step_sizes"], group["lr"] if first else 0
-        constants = formulas.RpropConstants(_sign(group), 0, shrink, grow, least, most, start)
+        constants = formulas.RpropConstants(sign_of(group), 0, shrink, grow, least, most, start)
         return Formula.of(formulas.rprop, constants, {"step": step + 1})
 
 
-class ASGD(Optimizer):
-    """Stochastic gradient descent whose parameters are averaged from step `t0` on, in the state's "ax" (B. Polyak and
-    A. Juditsky, "Acceleration of stochastic approximation by averaging", 1992).
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2014): p -= lr * m / (sqrt(v) + eps), m and v being means of the gradient and of its square.
 
-    The rate falls as lr / (1 + lambd * lr * t)**alpha, and parameters decay by `lambd` times it. `weight_decay` adds
-    weight_decay * p to the gradient. `maximize` ascends.
+    The means, which start at 0, are corrected for that. `betas` are the weights of the past in m and v. `weight_decay`
+    adds weight_decay * p to the gradient, or with `decoupled_weight_decay` is that of `AdamW`. With `amsgrad` v is the
+    largest so far (Reddi et al., 2018). `maximize` ascends.
     """
-
-    _numbers: ClassVar = {"step": int, "eta": float, "mu": float}
 
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float | Tensor = 1e-2,
-        lambd: float = 1e-4,
-        alpha: float = 0.75,
-        t0: float = 1e6,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
         weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
         foreach: bool | None = None,
         maximize: bool = False,
-        differentiable: bool = False,
         capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ) -> None:
         super().__init__(params, options_of(locals()))
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
-        return ("ax",)
+        return "exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else None
 
-    def _formula(self, group: dict[str, Any], step: int, first: bool, *numbers: Any) -> Formula:
-        lr, lambd = float(group["lr"]), group["lambd"]
-        eta, mu = (lr, 1.0) if numbers[0] is None else numbers
-        constants = formulas.ASGDConstants(eta, mu, _sign(group), group["weight_decay"], lambd)
-        after = {
-            "step": step + 1,
-            "eta": lr / (1 + lambd * lr * (step + 1)) ** group["alpha"],
-            "mu": 1 / max(1, step + 1 - group["t0"]),
-        }
-        return Formula.of(formulas.asgd, constants, after)
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
+        step += 1
+        lr, weight_decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
+        beta1, beta2 = group["betas"]
+        constants = update_formulas.AdamConstants(
+            size=lr / (1 - beta1**step),
+            scale=1 / (1 - beta2**step) ** 0.5,
+            eps=group["eps"],
+            sign=-1 if group["maximize"] else 1,
+            decay=1 - lr * weight_decay if decoupled else 1,
+            weight_decay=0 if decoupled else weight_decay,
+            rise=1 - beta1,
+            beta2=beta2,
+            rise_of_squares=1 - beta2,
+        )
+        return Formula.of(update_formulas.adam, constants, {"step": step})
+
+
+class AdamW(Adam):
+    """`Adam` whose weights decay by the factor 1 - lr * weight_decay in each step (Loshchilov and Hutter, 2017)."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(**options_of(locals()), params=params, decoupled_weight_decay=True)

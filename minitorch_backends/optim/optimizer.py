@@ -8,12 +8,14 @@ as in torch.
 from __future__ import annotations
 
 import copy
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import enable_grad
 from ..autograd.mutation import about_to_write, bump
 from ..dispatch.promotion import refusal_of_dtype
@@ -25,7 +27,98 @@ from ..ops.creation.factories import as_tensor
 from ..ops.creation.from_data import foreign_array
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of
-from .hooks import Hooked, with_step_hooks
+
+Hook = Callable[..., Any]
+
+_before_any: dict[int, Hook] = {}
+_after_any: dict[int, Hook] = {}
+"""What runs around the steps of all optimizers."""
+
+
+def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
+    """Have `hook(optimizer, args, kwargs)` called before each step of every optimizer; it may return other arguments
+    as (args, kwargs)."""
+    return RemovableHandle(_before_any, hook)
+
+
+def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
+    """Have `hook(optimizer, args, kwargs)` called after each step of every optimizer."""
+    return RemovableHandle(_after_any, hook)
+
+
+def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A method `step` that calls hooks; one that calls the `step` of its base class calls them once."""
+
+    @functools.wraps(step)
+    def step_with_hooks(self: Hooked, *args: Any, **kwargs: Any) -> Any:
+        if self._stepping or not (_before_any or _after_any or self._hooks):
+            return step(self, *args, **kwargs)
+        self._stepping = True
+        try:
+            for hook in (*_before_any.values(), *self._of("step_pre").values()):
+                changed = hook(self, args, kwargs)
+                if changed is not None:
+                    args, kwargs = changed
+            result = step(self, *args, **kwargs)
+            for hook in (*self._of("step_post").values(), *_after_any.values()):
+                hook(self, args, kwargs)
+            return result
+        finally:
+            self._stepping = False
+
+    return step_with_hooks
+
+
+class Hooked:
+    """The methods of an optimizer that register hooks."""
+
+    _stepping = False
+    _hooks: dict[str, dict[int, Hook]] | None = None
+
+    def _of(self, kind: str) -> dict[int, Hook]:
+        return (self._hooks or {}).get(kind, {})
+
+    def _register(self, kind: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        self._hooks = self._hooks or {}
+        hooks = self._hooks.setdefault(kind, {})
+        handle = RemovableHandle(hooks, hook)
+        if prepend:
+            others = {key: hooks.pop(key) for key in list(hooks) if key != handle.id}
+            hooks.update(others)
+        return handle
+
+    def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Have `hook(optimizer, args, kwargs)` called before each step; it may return other arguments as
+        (args, kwargs)."""
+        return self._register("step_pre", hook)
+
+    def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Have `hook(optimizer, args, kwargs)` called after each step."""
+        return self._register("step_post", hook)
+
+    def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Have `hook(optimizer)` called before `state_dict`; with `prepend` before the others."""
+        return self._register("state_dict_pre", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after `state_dict`. A result other than None replaces the dict."""
+        return self._register("state_dict_post", hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before `load_state_dict`. A result other than None is loaded instead."""
+        return self._register("load_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Have `hook(optimizer)` called after `load_state_dict`."""
+        return self._register("load_post", hook, prepend)
+
+    def _through(self, kind: str, state_dict: dict[str, Any]) -> dict[str, Any]:
+        """A state dict after the hooks that may replace it."""
+        for hook in self._of(kind).values():
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        return state_dict
+
 
 NUMBERS = (int, float, np.number, Tensor)
 
@@ -46,6 +139,11 @@ class Formula(NamedTuple):
 def options_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """The options among the arguments of a constructor, `locals()` at its start."""
     return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
+
+
+def sign_of(group: dict[str, Any]) -> int:
+    """The direction of a group's steps along gradients: -1 where it maximizes."""
+    return -1 if group["maximize"] else 1
 
 
 @name_bad_arguments_of_methods

@@ -2,10 +2,10 @@
 
 A file is a zip archive of stored (uncompressed) records. `data.pkl` is a pickle; its tensors are calls of
 `torch._utils._rebuild_tensor_v2` on storages, and storages are persistent ids that name a record `data/<key>`.
-Tensors that share memory name one storage, so that aliasing and strides survive. `torch_names` has the names that
-both directions use, `saving` writes, `loading` reads, `archive` is the zip layer, `legacy` the format from before torch
-1.6, `storages` what both read, and `restricted` runs a pickle that may name nothing else. `copying` makes deep copies,
-`shared_memory` sends tensors to other processes.
+Tensors that share memory name one storage, so that aliasing and strides survive. `safe_globals` has the names
+that both directions use, `saving` writes, `loading` reads this format and that from before torch 1.6, `archive` is the
+zip layer, and `restricted` runs a pickle that may name nothing else. `copying` makes deep copies, `shared_memory` sends
+tensors to other processes.
 """
 
 from __future__ import annotations

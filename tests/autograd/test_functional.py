@@ -11,7 +11,7 @@ import minitorch_backends as mt
 from minitorch_backends import func
 from minitorch_backends.autograd import Function, functional, grad, gradcheck, gradgradcheck
 from minitorch_backends.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from minitorch_backends.func.trees import flat
+from minitorch_backends.func.batched import flat
 from minitorch_backends.utils.checkpoint import (
     CheckpointError,
     checkpoint,

@@ -9,7 +9,8 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import nn, optim
-from minitorch_backends.optim import hooks, swa_utils
+from minitorch_backends.optim import swa_utils
+from minitorch_backends.optim.optimizer import register_optimizer_step_pre_hook
 
 
 def one_step(make: Any, values: np.ndarray, gradient: np.ndarray, **options: Any) -> tuple[np.ndarray, Any]:
@@ -95,7 +96,7 @@ def test_hooks_run_around_steps_and_states() -> None:
     handles = [
         optimizer.register_step_pre_hook(lambda each, args, kwargs: seen.append(f"before {weight.item()}")),
         optimizer.register_step_post_hook(lambda each, args, kwargs: seen.append(f"after {weight.item()}")),
-        hooks.register_optimizer_step_pre_hook(lambda each, args, kwargs: seen.append("any")),
+        register_optimizer_step_pre_hook(lambda each, args, kwargs: seen.append("any")),
         optimizer.register_state_dict_post_hook(lambda each, state: state | {"extra": 1}),
         optimizer.register_load_state_dict_pre_hook(lambda each, state: seen.append(f"load {state['extra']}")),
     ]

@@ -31,6 +31,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ...flags.environment import parse_assignments
+from ...flags.writes import assign
 from ...kernels.runtime.context import warn_caller
 from .counts import Counts, Key, note_policy, read_counts, report, text_of
 
@@ -244,3 +246,22 @@ def _strip(error: BaseException) -> None:
         for entry, following in zip(entries, [*entries[1:], None], strict=True):
             entry.tb_next = following
         each.__traceback__ = entries[0] if entries else None
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Run torch's products on our kernels in all later cells, and define `%minitorch`.
+
+    `%minitorch fp32_precision=tf32 profile=h100` sets flags. `%minitorch` alone prints what has run since the extension
+    was loaded, and the products that torch computed itself.
+    """
+    import torch  # noqa: F401  (the mode is entered after it, and this raises ImportError where it is not installed)
+
+    enter(notebook=True)
+
+    def minitorch(line: str) -> None:
+        if line.strip():
+            assign(parse_assignments(line.split()))
+        else:
+            print(report_until_now())  # noqa: T201  (the output of the cell)
+
+    shell.register_magic_function(minitorch, "line", "minitorch")

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ...kernels.runtime.locks import lock
-from .threads import inherits
+from .patches import inherits
 
 _CLASSES = (
     ("torch.export.pt2_archive._package", "AOTICompiledModel"),

@@ -31,10 +31,9 @@ from .gradients import Kept, computed_as_kept, kept_now
 from .memory import in_torch_memory, layouts_of, to_array, to_ours, to_torch
 from .modules import Timeline, follow_torch_modules, next_node_number
 from .operands import NO_DISPATCH, NO_FLAG, SPARSE, TRACED, is_traced, tensors_in, why_not
+from .patches import inherit, inherits, pad_as_torch
 from .programs import run_parts_as_calls
 from .table import Entry, entry_of
-from .threads import inherit, inherits
-from .transformers import pad_as_torch
 from .weights import FromKept, computed_from_kept, forget_written, keep_weights
 from .whole_calls import CALLS_BY_ROLE, WHOLE_CALLS, inner_attention
 

@@ -21,7 +21,7 @@ from torch.fx import graph_module
 from ...autograd.extras import module_scope
 from ...autograd.extras.module_scope import calls_in, parts_run_by, paths_of, scopes_of_parts
 from .modules import enter_part
-from .shared_blocks import shared_block
+from .patches import shared_block
 
 
 class _Program:

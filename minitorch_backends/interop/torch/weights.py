@@ -26,7 +26,7 @@ from ...ops.packed import Forms
 from ...tensor.tensor import Tensor, adopt
 from .memory import to_array, to_ours, unowned_array
 from .operands import tensors_in
-from .shared_blocks import shared_block
+from .patches import shared_block
 
 
 class _Memory:

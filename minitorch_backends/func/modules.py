@@ -1,4 +1,4 @@
-"""Calls of modules with other parameters and buffers than their own, as functions of them."""
+"""Modules as functions of their parameters and buffers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import starmap
 from typing import Any
 
+from ..nn.module import Module, join_name
+from ..nn.normalization import _BatchNorm
 from ..tensor.tensor import Tensor
-from .module import Module, join_name
 
 Slot = tuple[Module, str]
 """A module, and the name of an attribute that is a parameter or a buffer."""
@@ -109,3 +110,17 @@ def _refuse_incomplete(module: Module, unexpected: Any, missing: Sequence[str]) 
     ]
     if listed:
         raise RuntimeError(f"functional_call of {type(module).__name__} with strict=True: {'; '.join(listed)}")
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let all batch normalizations of a module use the statistics of each batch, and forget the running ones.
+
+    Returns `root`. Raises TypeError if it is not a module.
+    """
+    if not isinstance(root, Module):
+        raise TypeError(f"replace_all_batch_norm_modules_(): root must be a Module, got {type(root).__name__}")
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
