@@ -74,7 +74,7 @@ from . import namespaces as _namespaces
 if TYPE_CHECKING:
     from . import explain, fft, func, lab, linalg, nn, optim, profiles, special, testing, utils
     from .amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
-    from .autograd.extras.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
+    from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
     from .backends.determinism import (
         are_deterministic_algorithms_enabled,
         get_deterministic_debug_mode,

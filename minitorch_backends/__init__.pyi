@@ -258,8 +258,8 @@ int64: _DType
 int8: _DType
 from . import interop as interop
 def inverse(input: _Tensor, *, out: _Tensor | None = ...) -> _Tensor: ...
-from .autograd.extras.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
-from .autograd.extras.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+from .autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from .autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
 from .amp.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
 from .amp.autocast import is_autocast_enabled as is_autocast_enabled
 from .ops.predicates import is_complex as is_complex

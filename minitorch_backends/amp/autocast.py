@@ -16,8 +16,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from ..autograd.extras.function import FunctionCtx
 from ..autograd.extras.replay import replayed
+from ..autograd.function import FunctionCtx
 from ..autograd.modes import grad_mode
 from ..autograd.versions import writes
 from ..flags.scopes import Scope

@@ -19,7 +19,7 @@ from ..tensor import instrumentation
 from ..tensor.tensor import Tensor, adopt
 from . import extras
 from .accumulation import accumulate, accumulate_leaf, fit_gradient
-from .extras.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward
+from .anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward
 from .extras.module_scope import computing_for, is_followed
 from .hooks import running, watched_leaves
 from .modes import grad_mode

@@ -8,7 +8,7 @@ from ..kernels.runtime.context import restorable
 from ..kernels.runtime.locks import lock
 from ..tensor import instrumentation
 from ..tensor.tensor import Tensor, not_a_tensor
-from .extras.anomaly_mode import site
+from .anomaly_mode import site
 from .modes import Mode, grad_mode
 
 _mode = grad_mode.get

@@ -15,7 +15,7 @@ from ..tensor.registry import registry
 from ..tensor.size import repeats
 from ..tensor.tensor import Tensor, adopt, not_a_tensor
 from . import nodes
-from .extras.anomaly_mode import site
+from .anomaly_mode import site
 from .hooks import move_retained
 from .inference import InferenceCell, refuse_inference
 from .modes import grad_mode

@@ -20,7 +20,7 @@ from ..backends.operands import Roles, of_gradient
 from ..backends.precision_policy import GradientPrecisions
 from ..tensor.tensor import Parameter, Tensor, adopt
 from . import extras
-from .extras.anomaly_mode import told_of_writes
+from .anomaly_mode import told_of_writes
 
 _new = object.__new__
 next_sequence: Callable[[], int] = itertools.count().__next__

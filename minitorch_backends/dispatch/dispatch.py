@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from ..autograd.extras.anomaly_mode import note_call
+from ..autograd.anomaly_mode import note_call
 from ..autograd.half_types import with_wide_rules
 from ..autograd.modes import grad_mode
 from ..autograd.mutation import refuse_unwritable, write

@@ -16,10 +16,10 @@ from typing import Any
 
 from ..autograd.api import GradientEdge
 from ..autograd.api import grad as gradients
-from ..autograd.extras.forward_ad import dual_level, is_in_dual_level, make_dual, unpack_dual
-from ..autograd.extras.functional import matrix_of, unit_vectors, zeros_like
-from ..autograd.extras.multi_grad_hooks import outer_leaves, stand_in
 from ..autograd.extras.replay import Conditions
+from ..autograd.forward_ad import dual_level, is_in_dual_level, make_dual, unpack_dual
+from ..autograd.functional import matrix_of, unit_vectors, zeros_like
+from ..autograd.graph import outer_leaves, stand_in
 from ..autograd.inference import inference_mode, is_inference
 from ..autograd.modes import WatchedMode, enable_grad, grad_mode, is_grad_enabled
 from ..kernels.runtime.context import Binding, restorable, restore_on_failure

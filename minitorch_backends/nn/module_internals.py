@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple, Self
 
-from ..autograd.extras.function import Function
+from ..autograd.function import Function
 from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import is_grad_enabled, no_grad
 from ..flags.scopes import Scope

@@ -1,5 +1,5 @@
-"""Optimizers with a rate for each number, with torch's formulas: Adam, AdamW, RMSprop, Adagrad, Adadelta, Adamax, RAdam,
-NAdam and Rprop."""
+"""Optimizers with a rate for each number, with torch's formulas: Adam, AdamW, RMSprop, Adagrad, Adadelta, Adamax,
+RAdam, NAdam and Rprop."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..autograd.api import backward
-from ..autograd.extras.function import Function
 from ..autograd.extras.replay import Conditions
 from ..autograd.extras.saved_tensors import saved_tensors_hooks
+from ..autograd.function import Function
 from ..flags.scopes import Scope
 from ..kernels.runtime.context import restorable, restore_on_failure, warn_caller
 from ..random import get_rng_state, set_rng_state

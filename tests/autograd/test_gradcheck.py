@@ -8,7 +8,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import Tensor, no_grad
 from minitorch_backends.autograd import Function, GradcheckError, gradcheck, gradgradcheck
-from minitorch_backends.autograd.extras.function import once_differentiable
+from minitorch_backends.autograd.function import once_differentiable
 
 from ..support.autograd import leaf, leaf_of, tensor
 

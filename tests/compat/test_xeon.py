@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from minitorch_backends.compat.xeon import run_cpu
-from minitorch_backends.compat.xeon.topology import Topology, parsed_list, ranges, read_topology
+from minitorch_backends.backends.xeon import run_cpu
+from minitorch_backends.backends.xeon.run_cpu import Topology, parsed_list, ranges, read_topology
 
 from ..support.processes import PATIENCE
 

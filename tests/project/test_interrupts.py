@@ -12,8 +12,8 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain, lab, nn
-from minitorch_backends.autograd import inference
-from minitorch_backends.autograd.extras import forward_ad, module_scope, saved_tensors
+from minitorch_backends.autograd import forward_ad, inference
+from minitorch_backends.autograd.extras import module_scope, saved_tensors
 from minitorch_backends.func import batched
 from minitorch_backends.kernels import registry
 from minitorch_backends.kernels.runtime import context

@@ -7,6 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 BUDGET = tomllib.loads(Path(__file__).with_name("lines.toml").read_text(encoding="utf-8"))
 CORE = ("tensor", "dispatch", "autograd", "flags")
+BREADTH = (
+    "extras", "anomaly_mode.py", "forward_ad.py", "function.py", "functional.py", "gradcheck.py", "graph.py",
+)  # fmt: skip
+"""Folders and files of autograd/ that are no part of the core: features under the names of torch's modules."""
 SLACK = 200
 """A folder may be smaller than its number by one part in this many; then the number is lowered."""
 ROWS = 6
@@ -26,7 +30,7 @@ def test_lines_keep_to_their_numbers() -> None:
 
 
 def test_the_core_is_an_afternoon() -> None:
-    lines = sum(lines_below(ROOT / "minitorch_backends" / part, "extras") for part in CORE)
+    lines = sum(lines_below(ROOT / "minitorch_backends" / part, *BREADTH) for part in CORE)
     assert lines <= BUDGET["core"]["most"], f"the core has {lines:,} lines"
 
 

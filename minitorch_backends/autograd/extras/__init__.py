@@ -1,5 +1,5 @@
-"""Autograd extras: `Function`, forward mode, Jacobians, gradient checks, parallel backward passes, graph statistics,
-hooks of saved tensors, and settings that few use.
+"""Autograd extras: names of modules, parallel backward passes, conditions of a replay, hooks of saved tensors, and
+settings that few use.
 
 The parent package depends on this folder only for the calls that install these features.
 """

@@ -1,3 +1,1 @@
-"""torch's name for the CPU launcher; its modules are those of `compat.xeon`."""
-
-from ...compat.xeon import __path__ as __path__
+"""torch's launcher of several instances of a program: `python -m minitorch_backends.backends.xeon.run_cpu`."""
