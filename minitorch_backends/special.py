@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from .namespaces import serve
 
 if TYPE_CHECKING:
+    from .ops.elementwise.activations import sigmoid as expit
     from .ops.elementwise.exponential import entr, exp2, expm1, log1p, xlog1py, xlogy
-    from .ops.elementwise.exponential import sigmoid as expit
     from .ops.elementwise.rounding import round  # noqa: A004
     from .ops.elementwise.special import (
         airy_ai,

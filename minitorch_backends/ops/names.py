@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from .elementwise.comparison import *
     from .elementwise.complex_numbers import *
     from .elementwise.exponential import *
-    from .elementwise.rounding import *
     from .elementwise.logic import *
     from .elementwise.powers import *
     from .elementwise.rounding import *
     from .elementwise.trigonometric import *
-    from .elementwise.activations import celu, celu_, prelu, relu, relu_, selu
+    from .elementwise.activations import celu, celu_, prelu, relu, relu_, selu, sigmoid
     from .elementwise.activations import selu_, rrelu, rrelu_, hardshrink, threshold, threshold_
     from .reductions.scan import *
     from .reductions.statistics import *

@@ -1,4 +1,4 @@
 """Ops that compute each element from the elements at its place: arithmetic, functions, comparisons, activations.
 
-`rounding` has clamp and sign too, and rounding to formats; conversions are in `cast`.
+`comparison` has clamp too, `rounding` signs and rounding to formats; conversions are in `cast`.
 """

@@ -19,10 +19,11 @@ from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from ..functional import functional
 from ..gradients import conjugate
+from .unary import unary_ufunc
 
 __all__ = [
-    "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu",
-    "relu", "relu6", "selu", "silu", "softplus", "softsign",
+    "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish",
+    "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "softsign",
 ]  # fmt: skip
 
 
@@ -452,3 +453,13 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 
 threshold_ = functions["threshold_"]
+
+
+sigmoid = functional(
+    unary_ufunc(
+        elementwise.sigmoid,
+        "1 / (1 + exp(-input)).",
+        gradient=lambda g, out: g * conjugate(out * (1 - out)),
+        ufunc=elementwise.sigmoid,
+    )
+)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, Forms, op, synonyms
+from ...dispatch.op import Array, Forms, composite, op, synonyms
 from ...dispatch.promotion import EVERY_DTYPE
+from ...kernels.arrays.elementwise import each as each_element
 from ...kernels.arrays.elementwise import select
 from ...kernels.precisions.float8 import PACKED
 from ...tensor.call_errors import argument_errors, install
@@ -16,9 +17,9 @@ from ...tensor.casting import cast_checked
 from ...tensor.tensor import Tensor, kind_of
 
 __all__ = [
-    "allclose", "eq", "equal", "fmax", "fmin", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",
-    "isnan", "isneginf", "isposinf", "isreal", "le", "less", "less_equal", "lt", "maximum", "minimum", "ne",
-    "not_equal", "where",
+    "allclose", "clamp", "clamp_max", "clamp_min", "clip", "eq", "equal", "fmax", "fmin", "ge", "greater",
+    "greater_equal", "gt", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "le", "less",
+    "less_equal", "lt", "maximum", "minimum", "ne", "not_equal", "where",
 ]  # fmt: skip
 
 
@@ -253,3 +254,52 @@ install(where=_where_method)
 
 greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
 synonyms(greater=gt, greater_equal=ge, less=lt, less_equal=le, not_equal=ne)
+
+
+# Limits
+
+
+def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
+    """The gradient of `input`: g where it lies within the limits, which count as within."""
+    inside: Any = None if min is None else input >= min
+    if max is not None:
+        inside = input <= max if inside is None else inside & (input <= max)
+    return g.where(inside, 0)
+
+
+@op(
+    input=_within,
+    min=lambda g, input, min, max: g.where(input < min if max is None else (input < min) & (min < max), 0),
+    max=lambda g, input, min, max: g.where(input > max if min is None else (input > max) | (min > max), 0),
+    promote=True,
+    only_tensors=("input",),
+    takes="bif",
+    scalar=lambda value, dtype, index: cast_checked(np.asarray(value), dtype),
+    traits="inplace",
+)
+def clamp(input: Array, min: Array | None = None, max: Array | None = None) -> Array:
+    """Clamp `input` to [min, max], tensors or numbers that broadcast. `max` wins where they cross; NaN stays NaN.
+
+    Raises RuntimeError if both are None.
+    """
+    if min is None and max is None:
+        raise RuntimeError("clamp: at least one of min and max must not be None; pass a tensor or a number")
+    if min is not None and max is not None:
+        return np.clip(input, min, max)  # on one thread it is faster than two passes of two threads
+    return each_element(np.minimum, input, max) if min is None else each_element(np.maximum, input, min)
+
+
+@composite(inplace=True, takes="bif")
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """`clamp` from below only."""
+    return clamp(input, min)
+
+
+@composite(inplace=True, takes="bif")
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """`clamp` from above only."""
+    return clamp(input, None, max)
+
+
+clip = clamp
+synonyms(clip=clamp)

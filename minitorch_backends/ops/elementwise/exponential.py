@@ -10,11 +10,10 @@ from ...dispatch.op import Array, op
 from ...kernels.arrays import elementwise
 from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor
-from ..functional import functional
 from ..gradients import conjugate
 from .unary import unary_ufunc
 
-__all__ = ["exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "sigmoid", "xlogy"]
+__all__ = ["exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "xlogy"]
 
 _LOG_2, _LOG_10 = math.log(2), math.log(10)
 
@@ -46,16 +45,6 @@ def _complex_log1p(z: np.ndarray) -> np.ndarray:
 def log1p(input: Array) -> Array:
     """log(1 + input), exact to the last digits near 0."""
     return _complex_log1p(input) if input.dtype.kind == "c" else elementwise.each(np.log1p, input)
-
-
-sigmoid = functional(
-    unary_ufunc(
-        elementwise.sigmoid,
-        "1 / (1 + exp(-input)).",
-        gradient=lambda g, out: g * conjugate(out * (1 - out)),
-        ufunc=elementwise.sigmoid,
-    )
-)
 
 
 @op(

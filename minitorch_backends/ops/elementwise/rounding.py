@@ -1,4 +1,4 @@
-"""Rounding to whole numbers, to limits and to formats of lower precision."""
+"""Rounding to whole numbers and to formats of lower precision, and signs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import identity
-from ...dispatch.op import Array, composite, op, synonyms
+from ...dispatch.op import Array, op, synonyms
 from ...kernels.arrays.elementwise import each
 from ...kernels.arrays.elementwise import sign as sign_of_real
 from ...kernels.precisions.elements import ELEMENTS, ROUNDINGS, round_to_format
 from ...kernels.precisions.products import PRECISIONS, SCALED_ROUNDINGS, is_scaled
 from ...kernels.precisions.scaling import scale_operand
 from ...random import Generator
-from ...tensor.casting import cast_checked, fitted_number
+from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..creation.sampling import generator_or_default
@@ -25,8 +25,7 @@ from .comparison import isfinite
 from .complex_numbers import view_as_complex, view_as_real
 
 __all__ = [
-    "ceil", "clamp", "clamp_max", "clamp_min", "clip", "fix", "floor", "frac", "nan_to_num", "nextafter", "round",
-    "round_to", "sign", "signbit", "trunc",
+    "ceil", "fix", "floor", "frac", "nan_to_num", "nextafter", "round", "round_to", "sign", "signbit", "trunc",
 ]  # fmt: skip
 
 
@@ -88,51 +87,6 @@ def signbit(input: Array) -> Array:
     return input < 0 if input.dtype.kind in "biu" else np.signbit(input)
 
 
-# Limits
-
-
-def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
-    """The gradient of `input`: g where it lies within the limits, which count as within."""
-    inside: Any = None if min is None else input >= min
-    if max is not None:
-        inside = input <= max if inside is None else inside & (input <= max)
-    return g.where(inside, 0)
-
-
-@op(
-    input=_within,
-    min=lambda g, input, min, max: g.where(input < min if max is None else (input < min) & (min < max), 0),
-    max=lambda g, input, min, max: g.where(input > max if min is None else (input > max) | (min > max), 0),
-    promote=True,
-    only_tensors=("input",),
-    takes="bif",
-    scalar=lambda value, dtype, index: cast_checked(np.asarray(value), dtype),
-    traits="inplace",
-)
-def clamp(input: Array, min: Array | None = None, max: Array | None = None) -> Array:
-    """Clamp `input` to [min, max], tensors or numbers that broadcast. `max` wins where they cross; NaN stays NaN.
-
-    Raises RuntimeError if both are None.
-    """
-    if min is None and max is None:
-        raise RuntimeError("clamp: at least one of min and max must not be None; pass a tensor or a number")
-    if min is not None and max is not None:
-        return np.clip(input, min, max)  # on one thread it is faster than two passes of two threads
-    return each(np.minimum, input, max) if min is None else each(np.maximum, input, min)
-
-
-@composite(inplace=True, takes="bif")
-def clamp_min(input: Tensor, min: Any) -> Tensor:
-    """`clamp` from below only."""
-    return clamp(input, min)
-
-
-@composite(inplace=True, takes="bif")
-def clamp_max(input: Tensor, max: Any) -> Tensor:
-    """`clamp` from above only."""
-    return clamp(input, None, max)
-
-
 def _finite_gradient(g: Tensor, input: Tensor) -> Tensor:
     """g where the input is finite, of complex numbers part by part."""
     if input.is_complex():
@@ -161,8 +115,8 @@ def nan_to_num(
     return out
 
 
-clip, fix = clamp, trunc
-synonyms(clip=clamp, fix=trunc)
+fix = trunc
+synonyms(fix=trunc)
 
 
 @op(

@@ -208,3 +208,6 @@ declare(
     with_options(-2, 2.5, {"lambd": 1.1}),
 )
 declare("tanhshrink", lambda input: input - np.tanh(input), unary_samples())
+
+
+declare("sigmoid", lambda input: 0.5 + 0.5 * np.tanh(input / 2), unary_samples(-6, 6))

@@ -18,7 +18,6 @@ declare("log", np.log, unary_samples(0.3, 4))
 declare("log2", lambda input: np.log(input) / _LOG_2, unary_samples(0.3, 4))
 declare("log10", lambda input: np.log(input) / _LOG_10, unary_samples(0.3, 4))
 declare("log1p", np.log1p, unary_samples(-0.7, 3))
-declare("sigmoid", lambda input: 0.5 + 0.5 * np.tanh(input / 2), unary_samples(-6, 6))
 declare("logaddexp", lambda input, other: np.log(np.exp(input) + np.exp(other)), pairs(-3, 3, numbers=False))
 declare("logaddexp2", lambda input, other: np.log2(2.0**input + 2.0**other), pairs(-3, 3, numbers=False))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -26,26 +25,6 @@ declare("round", np.round, _round_samples)
 declare("frac", lambda input: np.modf(input)[0], unary_samples(-2.3, 2))
 declare("sign", lambda input: np.sign(input.astype(np.float64)), unary_samples(-2.3, 2))
 declare("signbit", lambda input: input < 0, unary_samples(-2.3, 2))
-
-
-def _clamp_samples() -> Iterator[Sample]:
-    for array in arrays_like(-2.3, 2):
-        yield sample(array, -1.1, 1.2)
-    yield sample(between(-2.3, 2, 3, 4), min=0.4)
-    yield sample(between(-2.3, 2, 3, 4), max=0.4)
-    yield sample(between(-2.3, 2, 3, 4), between(-1.1, 0.1, 4), between(0.2, 1.3, 3, 1))
-    yield sample(np.array([0.0, 1.0, 2.0, -1.0]), max=between(0.1, 1.3, 4))
-
-
-def _clamp_reference(input: Any, min: Any = None, max: Any = None) -> Any:
-    if min is not None:
-        input = np.where(input < min, min, input)
-    return input if max is None else np.where(input > max, max, input)
-
-
-declare("clamp", _clamp_reference, _clamp_samples)
-declare("clamp_min", np.maximum, lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
-declare("clamp_max", np.minimum, lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
 
 
 def _unusual_samples() -> Iterator[Sample]:
