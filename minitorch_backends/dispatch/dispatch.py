@@ -34,10 +34,9 @@ from ..backends.precision_policy import node_metadata
 from ..kernels.arrays.elementwise import in_rows, is_half
 from ..kernels.runtime.errstate import restore, silence
 from ..tensor import instrumentation
-from ..tensor.call_errors import broadcast_error, explain, scalar
+from ..tensor.call_errors import broadcast_error, explain, numeric_parameters, scalar
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import FLOATING, DType, dtype_of
-from ..tensor.parameter_types import numeric_parameters
 from ..tensor.tensor import Tensor, adopt
 from .codegen import backward_step
 from .out_argument import written_out

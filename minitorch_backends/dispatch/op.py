@@ -31,9 +31,17 @@ from ..autograd.half_types import rounding_once
 from ..autograd.mutation import refuse_unfit
 from ..autograd.nodes import show_saved
 from ..tensor import instrumentation
-from ..tensor.call_errors import argument_errors, call_error, name_caller, refuse_other_than_tensor, scalar
+from ..tensor.call_errors import (
+    NUMBERS,
+    SWITCHES,
+    argument_errors,
+    call_error,
+    name_caller,
+    numeric_parameters,
+    refuse_other_than_tensor,
+    scalar,
+)
 from ..tensor.dtypes import dtype_of, float32, float64, int64
-from ..tensor.parameter_types import NUMBERS, SWITCHES, numeric_parameters
 from ..tensor.registry import registry
 from ..tensor.tensor import Tensor, not_a_tensor
 from .codegen import call, inplace_call

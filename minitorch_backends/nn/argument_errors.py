@@ -8,8 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..tensor.call_errors import argument_errors, call_error, scalar
-from ..tensor.parameter_types import INTEGERS, NUMBERS, numeric_parameters
+from ..tensor.call_errors import INTEGERS, NUMBERS, argument_errors, call_error, numeric_parameters, scalar
 
 _PACKAGE = __name__.partition(".")[0]
 _Kind = TypeVar("_Kind", bound=type)

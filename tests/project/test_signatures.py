@@ -15,7 +15,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends.autograd import functional, graph
-from minitorch_backends.tensor.parameter_types import expected_types
+from minitorch_backends.tensor.call_errors import expected_types
 from minitorch_backends.tensor.registry import registry
 
 DATA = Path(__file__).parents[1] / "data" / "torch_signatures.txt"

@@ -10,7 +10,7 @@ CORE = ("tensor", "dispatch", "autograd", "flags")
 BREADTH = (
     "extras", "anomaly_mode.py", "forward_ad.py", "function.py", "functional.py", "gradcheck.py", "graph.py",
 )  # fmt: skip
-"""Folders and files of autograd/ that are no part of the core: features under the names of torch's modules."""
+"""Folders and files of autograd/ outside the core: features under the names of torch's modules."""
 SLACK = 200
 """A folder may be smaller than its number by one part in this many; then the number is lowered."""
 ROWS = 6
