@@ -7,7 +7,7 @@ import pytest
 
 import minitorch_backends as mt
 
-from ..optim.test_optim import CASES, gradients_for
+from ..support.optimizers import CASES, gradients_for
 from .peer import torch
 
 OF_MATRICES = [

@@ -10,7 +10,7 @@ from minitorch_backends.optim import SGD, lr_scheduler
 
 from ..optim.test_lr_scheduler import CASES as SCHEDULES
 from ..optim.test_lr_scheduler import make_scheduler, optimizer
-from ..optim.test_optim import CASES, gradients_for
+from ..support.optimizers import CASES, gradients_for
 from .peer import torch
 
 VALUES = np.linspace(-1, 1, 6).reshape(2, 3)
