@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .ops.linalg.cross_check import CrossCheckWarning
     from .ops.linalg.determinant import det, slogdet
     from .ops.linalg.eigen import eig, eigh, eigvals, eigvalsh
-    from .ops.linalg.least_squares import ldl_factor, ldl_factor_ex, ldl_solve, lstsq
-    from .ops.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
+    from .ops.linalg.least_squares import lstsq
+    from .ops.linalg.lu import ldl_factor, ldl_factor_ex, ldl_solve, lu, lu_factor, lu_factor_ex, lu_solve
     from .ops.linalg.matrix_functions import _linalg_matrix_power as matrix_power
     from .ops.linalg.matrix_functions import matrix_exp
     from .ops.linalg.norms import cond, matrix_norm, norm, vector_norm

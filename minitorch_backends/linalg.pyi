@@ -2,8 +2,8 @@
 
 from .ops.linalg.determinant import SlogDet as _SlogDet
 from .ops.linalg.eigen import Eig as _Eig
-from .ops.linalg.least_squares import LDLFactor as _LDLFactor, LDLFactorEx as _LDLFactorEx, LeastSquares as _LeastSquares
-from .ops.linalg.lu import LUFactor as _LUFactor, LUFactorEx as _LUFactorEx, LUUnpacked as _LUUnpacked
+from .ops.linalg.least_squares import LeastSquares as _LeastSquares
+from .ops.linalg.lu import LDLFactor as _LDLFactor, LDLFactorEx as _LDLFactorEx, LUFactor as _LUFactor, LUFactorEx as _LUFactorEx, LUUnpacked as _LUUnpacked
 from .ops.linalg.orthogonal import QR as _QR
 from .ops.linalg.singular import SVD as _SVD
 from .ops.linalg.solve import InvEx as _InvEx, SolveEx as _SolveEx

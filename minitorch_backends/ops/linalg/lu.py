@@ -1,4 +1,4 @@
-"""LU factors with partial pivoting, and systems with them."""
+"""LU factors with partial pivoting, LDL factors of symmetric indefinite matrices, and systems with them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import numpy as np
 from ...dispatch.op import Array, composite, op
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
+from ..gradients import no_derivative
 from ..matmul.matmul import adjoint
 from ..views.join import cat
 from .checks import call, declare, of_floating, of_matrices, of_square, raise_for, tensor_argument, transpose_last
 from .triangular import fitting, solve_triangular
 
-__all__ = ["lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack", "permutation", "permute_rows", "unit_lower"]
+__all__ = [
+    "ldl_factor", "ldl_factor_ex", "ldl_solve", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack",
+    "permutation", "permute_rows", "unit_lower",
+]  # fmt: skip
 
 
 def permutation(pivots: np.ndarray, rows: int) -> np.ndarray:
@@ -209,3 +213,94 @@ def lu_solve(LU: Array, pivots: Any, B: Array, *, left: bool = True, adjoint: bo
     x = call(kernels.lu_solve, factors, np.ascontiguousarray(swaps), right, **options)
     x = x.conj() if adjoint else x
     return x if left else transpose_last(x)
+
+
+# Symmetric indefinite matrices
+
+
+class LDLFactorEx(NamedTuple):
+    LD: Any
+    pivots: Any
+    info: Any
+
+
+class LDLFactor(NamedTuple):
+    LD: Any
+    pivots: Any
+
+
+@op(A=no_derivative("linalg.ldl_factor"), name="linalg_ldl_factor_ex", traits="function", takes="fc")
+def ldl_factor_ex(A: Array, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:
+    """`ldl_factor`, and with it info, int32: 0, or the number of the first block of D that is zero."""
+    of_square("ldl_factor", A)
+    found = call(kernels.ldl_factor, A, **_options(hermitian))
+    if check_errors:
+        raise_for("ldl_factor_ex", found.info, _ZERO_BLOCK)
+    return LDLFactorEx(found.LD, found.pivots, found.info)
+
+
+def _options(hermitian: bool) -> dict[str, Any]:
+    return {"hermitian": True} if hermitian else {}
+
+
+_ZERO_BLOCK = "The factorization has a zero block D[{info},{info}], with which a system cannot be solved."
+
+
+@declare()
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
+    """A = L @ D @ L.T (L.H if `hermitian`) with 1 x 1 and 2 x 2 blocks in D, in LAPACK's compact form (sytrf, hetrf).
+
+    A: (..., n, n), symmetric (Hermitian); the lower triangle is read. Returns (LD, pivots) for `ldl_solve`. Not
+    differentiable: backward raises NotImplementedError, as in torch. Raises LinAlgError if D has a zero block.
+    """
+    LD, pivots, info = ldl_factor_ex(A, hermitian=hermitian)
+    raise_for("ldl_factor", info, _ZERO_BLOCK)
+    return LDLFactor(LD, pivots)
+
+
+@op(
+    LD=no_derivative("linalg.ldl_solve"),
+    B=no_derivative("linalg.ldl_solve"),
+    name="linalg_ldl_solve",
+    traits="function",
+    takes="fc",
+    batch="loop: operands that broadcast in pairs",
+)
+def ldl_solve(LD: Array, pivots: Any, B: Array, *, hermitian: bool = False) -> Array:
+    """X so that A @ X = B, for A of `ldl_factor`; has no gradient, as that.
+
+    LD: (..., n, n). pivots: int32 (..., n). B: (..., n, k). Raises RuntimeError for shapes that do not meet.
+    """
+    swaps = tensor_argument("ldl_solve", "pivots", pivots)._array
+    of_square("ldl_solve", LD, "LD")
+    of_matrices("ldl_solve", B, "B")
+    if swaps.dtype.kind != "i" or swaps.shape != LD.shape[:-1]:
+        raise RuntimeError(
+            f"linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, got {list(LD.shape[:-1])} "
+            f"and {list(swaps.shape)} of {swaps.dtype}; pass the pivots of ldl_factor"
+        )
+    _refuse_pivots(swaps, LD.shape[-1])
+    LD, B = fitting("ldl_solve", LD, B)
+    swaps = np.ascontiguousarray(np.broadcast_to(swaps, LD.shape[:-1]).astype(np.int32))
+    return call(kernels.ldl_solve, LD, swaps, B, **_options(hermitian))
+
+
+def _refuse_pivots(swaps: np.ndarray, n: int) -> None:
+    """Raise RuntimeError for pivots that `ldl_factor` cannot return: LAPACK would access memory out of bounds."""
+    if not swaps.size:
+        return
+    wrong = swaps[(swaps == 0) | (np.abs(swaps.astype(np.int64)) > n)]
+    if wrong.size:
+        raise RuntimeError(
+            f"linalg.ldl_solve: pivots must be between 1 and {n}, or their negatives, got {wrong[0]}; pass "
+            "those of ldl_factor"
+        )
+    for row in (swaps.reshape(-1, n) < 0).tolist():
+        at = 0
+        while at < n:
+            if row[at] and not (at + 1 < n and row[at + 1]):
+                raise RuntimeError(
+                    "linalg.ldl_solve: negative pivots stand in pairs, one for each row of a block of 2 x 2, and that "
+                    f"of row {at + 1} has no second; pass the pivots of ldl_factor"
+                )
+            at += 1 + row[at]

@@ -10,7 +10,7 @@ import numpy as np
 from minitorch_backends.kernels import linalg as kernels
 from minitorch_backends.ops.linalg.least_squares import DRIVERS, _is_vector
 
-from ..linalg.samples import eye_plus, leading, of_hermitian, squares, symmetric
+from ..linalg.samples import eye_plus, leading
 from ..samples import Sample, between, sample
 from ..table import declare
 
@@ -52,28 +52,3 @@ def _systems() -> Iterator[Sample]:
 
 
 declare("linalg_lstsq", _lstsq_reference, _systems)
-
-
-def _ldl_reference(A: Any, *, hermitian: bool = False, **_: Any) -> tuple:
-    return tuple(kernels.ldl_factor["lapack"](A, hermitian=hermitian)[:3])
-
-
-def _indefinite() -> Iterator[Sample]:
-    yield from squares(lambda *shape, seed=0: symmetric(*shape, seed=seed) - np.eye(shape[-1]), hermitian=True)()
-
-
-declare("linalg_ldl_factor_ex", _ldl_reference, _indefinite, tested_as=of_hermitian)
-declare("linalg_ldl_factor", lambda A, **named: _ldl_reference(A, **named)[:2], _indefinite, tested_as=of_hermitian)
-
-
-def _ldl_solve_reference(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
-    return kernels.ldl_solve["lapack"](LD, pivots, B, hermitian=hermitian)
-
-
-def _ldl_systems() -> Iterator[Sample]:
-    for shape in ((3, 3), (2, 3, 3), (0, 0)):
-        LD, pivots, _ = _ldl_reference(symmetric(*shape) - np.eye(shape[-1]))
-        yield sample(LD, pivots, between(-1, 1, *shape[:-1], 2))
-
-
-declare("linalg_ldl_solve", _ldl_solve_reference, _ldl_systems)
