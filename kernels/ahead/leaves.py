@@ -82,7 +82,7 @@ def _panels() -> Iterator[Any]:
         for conversion, side, source in itertools.product(conversions, (OfA(), OfB()), _sources(dtype)):
             yield PackRange(source, TilePanel(side, conversion))
     for kernel, dtype, _ in (*_of_vectors(), *_of_parts()):
-        subtracts = dtype in ("float32", "float64") and kernel not in plans._INTEGER_KERNELS.values()
+        subtracts = dtype in ("float32", "float64") and type(kernel) not in map(type, plans._INTEGER_KERNELS.values())
         for finish in (Plain(), *map(Affine, _SPACINGS), *([Less()] if subtracts else [])):
             yield MultiplyBlock(kernel, ELEMENTS[dtype], finish)
 

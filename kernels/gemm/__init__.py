@@ -89,7 +89,10 @@ def _addmm_by_matmul(
     a: np.ndarray, b: np.ndarray, addend: np.ndarray, *, alpha: float = 1.0, beta: float = 1.0, precision: str = "ieee",
     rounding: str = "rna",
 ) -> np.ndarray:  # fmt: skip
-    """The product, by whichever implementation takes it, and then the sum, each rounded to the operands' dtype."""
+    """The product, by whichever implementation takes it, and then the sum; of half types in float32, rounded once."""
+    if a.dtype.itemsize == 2:
+        wide = [each.astype(np.float32) for each in (a, b, addend)]
+        return _addmm_by_matmul(*wide, alpha=alpha, beta=beta).astype(a.dtype)
     product = matmul(a, b, precision=precision, rounding=rounding)
     if alpha != 1:
         product = _scale(product, alpha)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from minitorch_backends.kernels.gemm import addmm
 from minitorch_backends.kernels.gemm.half import BLOCK, PART, half_matmul
 
 STEPS = {"half": BLOCK, "parts": PART}
@@ -63,3 +64,19 @@ def test_overflow_of_a_part_is_infinite():
 def test_unknown_sums_are_refused():
     with pytest.raises(ValueError, match=r"sums='none' is unknown; expected 'half' or 'parts'"):
         half_matmul(*factors(3, np.float16), sums="none")
+
+
+@pytest.mark.parametrize("shape", [(7, 1, 9, 1), (2, 3, 9, 5), (1, 40, 64, 48)], ids=str)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_product_with_an_addend_is_rounded_once(dtype, shape):
+    """Whichever way takes it: what the product rounded to the dtype leaves is not lost."""
+    import ml_dtypes
+
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    batch, m, k, n = shape
+    rng = np.random.default_rng(k)
+    a, b = rng.uniform(-1, 1, (batch, m, k)).astype(kind), rng.uniform(-1, 1, (batch, k, n)).astype(kind)
+    product = a.astype(np.float64) @ b.astype(np.float64)
+    addend = (-2 * product).astype(kind)
+    left = 2 * product + addend.astype(np.float64)
+    assert abs(addmm(a, b, addend, alpha=2.0).astype(np.float64) - left).max() < 1e-5 + 2.0**-8 * abs(left).max()
