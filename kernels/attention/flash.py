@@ -162,7 +162,8 @@ def _read_mask(mask: tuple[np.dtype, tuple[int, ...]] | None, kernel: Any) -> tu
         return masks.NoMask(), {}
     dtype, strides = mask
     if not reads_masks(kernel):
-        raise Refused(f"masks are read for {64 // kernel.size} queries at a time, and the loops here take {kernel.nr}")
+        most, taken = 64 // kernel.size, kernel.nr
+        raise Refused(f"masks are read for {most} queries at a time, and the loops here take {taken}")
     source = Source(AlongK(), Contiguous() if strides[3] == dtype.itemsize else Strided(), ELEMENTS[dtype.name])
     return source, dict(zip(("mask_batch", "mask_head", "mask_line", "mask_k"), strides, strict=True))
 

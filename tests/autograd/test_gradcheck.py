@@ -10,17 +10,9 @@ from minitorch_backends import Tensor, no_grad
 from minitorch_backends.autograd import Function, GradcheckError, gradcheck, gradgradcheck
 from minitorch_backends.autograd.function import once_differentiable
 
-from ..support.autograd import leaf, leaf_of, tensor
+from ..support.autograd import leaf, leaf_of, make_function, tensor
 
-
-class Wrong(Function):
-    @staticmethod
-    def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
-        return x * 2
-
-    @staticmethod
-    def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
-        return g * 3
+Wrong = make_function(lambda ctx, x: x * 2, lambda ctx, g: g * 3)
 
 
 def test_what_gradcheck_returns_and_raises() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minitorch_backends as mt
-from minitorch_backends.autograd import Function, set_multithreading_enabled
+from minitorch_backends.autograd import set_multithreading_enabled
 from minitorch_backends.autograd.extras import parallel
 from minitorch_backends.autograd.graph import saved_tensors_hooks
 from minitorch_backends.kernels.runtime import threading as kernel_threads
@@ -120,20 +120,14 @@ def test_accumulation_into_what_is_there_has_the_same_bits() -> None:
 def test_what_the_user_wrote_runs_in_the_users_thread() -> None:
     names: list[str] = []
 
-    class Doubled(Function):
-        @staticmethod
-        def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
-            return x * 2
+    def double(ctx: Any, g: mt.Tensor) -> mt.Tensor:
+        names.append(threading.current_thread().name)
+        return g * 2
 
-        @staticmethod
-        def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
-            names.append(threading.current_thread().name)
-            return g * 2
-
+    doubled, outputs = make_function(lambda ctx, x: x * 2, double), []
     leaves = [leaf(np.ones(50)) for _ in range(3)]
-    outputs = []
     for x in leaves:
-        y = Doubled.apply(x * 1.0) * 1.0
+        y = doubled.apply(x * 1.0) * 1.0
         y.register_hook(lambda g: names.append(threading.current_thread().name))
         first, second = (y.view(2, 25) * 1.0).unbind()
         first.register_hook(lambda g: g * 3)

@@ -20,6 +20,8 @@ from minitorch_backends.kernels.runtime import context
 from minitorch_backends.tensor import instrumentation
 from minitorch_backends.utils.checkpoint import checkpoint
 
+from ..support.autograd import make_function
+
 PACKAGE = ("minitorch_backends", "/kernels/", "contextlib")
 
 
@@ -61,14 +63,7 @@ def counts() -> dict[str, int]:
     }  # fmt: skip
 
 
-class Doubled(mt.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
-        return x * 2
-
-    @staticmethod
-    def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
-        return g * 2
+Doubled = make_function(lambda ctx, x: x * 2, lambda ctx, g: g * 2)
 
 
 def _model() -> nn.Module:
