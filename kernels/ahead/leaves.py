@@ -157,8 +157,7 @@ def _attention() -> Iterator[Any]:
     each_way = [(kernel, dtype, each, kind) for kernel, dtype, those, kind in found for each in those]
     for kernel, dtype, conversion, kind in each_way:
         panel = VectorPanel(OfB(), conversion, kernel) if kind is VectorPanel else TilePanel(OfB(), conversion)
-        masks = _sources(dtype, (AlongK(),)) if reads_masks(kernel) else []
-        for mask in (NoMask(), *masks):
+        for mask in (NoMask(), *(_sources(dtype, (AlongK(),)) if reads_masks(kernel) else ())):
             yield AttendTask(kernel, lanes.Weights(panel, kernel), ELEMENTS[dtype], mask)
 
 

@@ -153,8 +153,7 @@ def reads_masks(kernel: Any) -> bool:
 
 
 def _read_mask(mask: tuple[np.dtype, tuple[int, ...]] | None, kernel: Any) -> tuple[NamedTuple, dict[str, int]]:
-    """The tag of the code that reads a mask, and its strides. Raises `Refused` where the loops take fewer queries at a
-    time than it reads."""
+    """The tag of the code that reads a mask, and its strides. Raises `Refused` where the loops take fewer queries."""
     from ..block.sources import ELEMENTS, AlongK, Contiguous, Source, Strided
     from . import masks
 
