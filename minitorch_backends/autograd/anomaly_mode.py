@@ -19,7 +19,7 @@ from ..tensor import instrumentation
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 
-_OURS = (str(Path(__file__).absolute().parents[2]), *map(os.path.abspath, kernels.__path__))
+_OURS = (str(Path(__file__).absolute().parents[1]), *map(os.path.abspath, kernels.__path__))
 """The directories of this package."""
 
 _lock = lock()
