@@ -227,9 +227,9 @@ def audit(found: Audit, file: File = None) -> Drawing:
         bars.set_ylim(len(names) - 0.5, -0.5)
         if len(found.layers()) > len(top):
             bars.set_ylabel(f"the {len(top)} of {len(found.layers())} layers with the largest errors")
-        if bars.lines and any(len(line.get_xdata()) for line in bars.lines):
-            bars.set_xscale("log")
-        else:
+        drawn = [error for line in bars.lines for error in line.get_xdata()]
+        scale_axis(bars, "x", drawn)
+        if not drawn:
             bars.text(0.5, 0.5, "no error is above 0", ha="center", transform=bars.transAxes)
         bars.tick_params(axis="x", which="both", labelsize=8)
         bars.set_xlabel(
@@ -265,4 +265,4 @@ def _draw_frontiers(axes: Axes, several: Sequence[Frontier]) -> None:
         axes.xaxis.set_major_formatter(PercentFormatter(1))
         axes.set_xlim(0, 1)
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    axes.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)

@@ -142,10 +142,10 @@ def test_none_leaves_a_flag_alone(path: str) -> None:
 
 
 def test_refusal_names_the_value_and_the_choices() -> None:
-    with pytest.raises(
-        RuntimeError, match=r"fp32_precision = 'tf23' is unknown \(did you mean 'tf32'\?\); expected .*'ieee'"
-    ):
-        backends.fp32_precision = "tf23"
+    for value, meant in (("tf23", "tf32"), ("fp32", "ieee"), ("Float32", "ieee")):
+        sentence = rf"fp32_precision = '{value}' is unknown \(did you mean '{meant}'\?\); expected .*'ieee'"
+        with pytest.raises(RuntimeError, match=sentence):
+            backends.fp32_precision = value
 
 
 def test_bytes_and_subclasses_of_str_are_names() -> None:
