@@ -140,7 +140,7 @@ def errors_of(call: Call) -> dict[str, float]:
     with without_observers():
         exact = _in_double(call)
     pairs = zip(_arrays_of_call(call.result), _arrays_of_call(exact), strict=True)
-    return {"relative": max((_relative(value, wanted) for value, wanted in pairs), default=0.0)}
+    return {"relative": largest(_relative(value, wanted) for value, wanted in pairs)}
 
 
 def _in_double(call: Call) -> Any:
@@ -169,13 +169,22 @@ def _arrays_of_call(result: Any) -> list[np.ndarray]:
 
 
 def _relative(value: np.ndarray, wanted: np.ndarray) -> float:
-    """Where the definition is finite. Differences to a result of zeros are infinite."""
+    """Where the definition is finite, and NaN where it nowhere is. Differences to a result of zeros are infinite, and
+    so are those of a result that is not finite there."""
     difference, size = value.astype(wanted.dtype) - wanted, frobenius_norm(wanted)
     if not math.isfinite(size):
         finite = np.isfinite(wanted)
+        if not finite.any():
+            return math.nan
         difference, size = difference[finite], frobenius_norm(wanted[finite])
     error = frobenius_norm(difference)
-    return error / size if size else float("inf") if error else 0.0
+    return math.inf if math.isnan(error) else error / size if size else math.inf if error else 0.0
+
+
+def largest(errors: Iterable[float]) -> float:
+    """The largest error, 0 of none; NaN if one is NaN, which `max` may drop, and none is infinite."""
+    found = [0.0, *errors]
+    return math.inf if math.inf in found else float(np.max(found))
 
 
 def frobenius_norm(values: np.ndarray) -> float:

@@ -22,6 +22,7 @@ from ..kernels.registry import Call
 from ..kernels.runtime.context import restore_on_failure
 from ..nn.module import Module
 from ..nn.utils import run_under
+from . import records
 from .answers import Level, find_levels
 from .product_counts import acted_on, is_by_role
 from .records import Log, Record, align_columns, answers_of, check_inputs, frobenius_norm, module_of, record, recording
@@ -187,8 +188,7 @@ def _row(
 ) -> LayerError:
     own = [each for each in log if layer is None or each.module == layer]
     lowered = [dict(each.options) for each in own if level.acts_on(each)]
-    local = max((options.get("relative_error", 0.0) for options in lowered), default=0.0)
-    local = float("nan") if level.by_role else local
+    local = math.nan if level.by_role else records.largest(options.get("relative_error", 0.0) for options in lowered)
     distance, size = (
         math.hypot(*map(frobenius_norm, arrays))
         for arrays in ([b - a for a, b in zip(answers, changed, strict=True)], answers)

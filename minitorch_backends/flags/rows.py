@@ -252,19 +252,12 @@ class ReadOnly:
         read_only[path] = self
 
 
-_FLOAT32 = ("fp32", "f32", "float32", "single", "full", "exact")
-
-
 def nearest(name: Any, names: Iterable[Any]) -> str:
-    """A "did you mean" remark for an error, or an empty string. Case and punctuation do not count.
-
-    Words for float32 mean "ieee" where that is a name: "tf32", which looks most like them, would round.
-    """
+    """A "did you mean" remark for an error, or an empty string. Case and punctuation do not count; "fp32" is "ieee"."""
     if not isinstance(name, str):
         return ""
     plain = {_plain(each): each for each in names if isinstance(each, str)}
-    word = "ieee" if _plain(name) in _FLOAT32 and "ieee" in plain else _plain(name)
-    close = difflib.get_close_matches(word, plain, 1, 0.6)
+    close = difflib.get_close_matches(_plain(name).replace("fp32", "ieee" if "ieee" in plain else "fp32"), plain, 1)
     return f" (did you mean {plain[close[0]]!r}?)" if close else ""
 
 

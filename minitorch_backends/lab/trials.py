@@ -20,7 +20,7 @@ from ..backends import snapshot
 from ..backends.precision_policy import FAMILIES, precision_of
 from ..explain.answers import Level
 from ..explain.product_counts import ProductCounts, is_by_role
-from ..explain.records import answers_of, as_array, check_inputs, left_out_of, module_of, record, recording
+from ..explain.records import answers_of, as_array, check_inputs, largest, left_out_of, module_of, record, recording
 from ..explain.sensitivity import alone, layers_of
 from ..flags import NO_OPINION
 from ..kernels.gemm.scaled_operands import counts as counts_with_scales
@@ -146,7 +146,7 @@ class Trials:
         scope = rules[PRODUCTS.index(product)].scope()
         own = None if layer is None else self.parts[layer]
         watch = _Watch(own, level, formats, self.device)
-        errors = [0.0]
+        errors: list[float] = []
 
         @contextmanager
         def at_level() -> Iterator[None]:
@@ -161,7 +161,7 @@ class Trials:
         measures = self._measures(product, at_level)
         row: dict[str, Any] = {"module": layer, "product": product, "precision": level.name}
         row |= {"calls": watch.calls, "flops": watch.flops, **watch.times}
-        row |= {"local_error": None if level.by_role else max(errors), **measures}
+        row |= {"local_error": None if level.by_role else largest(errors), **measures}
         return row | {"operands": watch.as_dicts()}
 
     def measures_in_force(self) -> dict[str, float]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends import backends, explain, nn
+from minitorch_backends import backends, explain, lab, nn
 from minitorch_backends.autograd.extras.module_scope import current_module
 from minitorch_backends.explain import records
 from minitorch_backends.explain.records import errors_of
@@ -146,7 +146,14 @@ def test_errors_of_what_is_not_finite_and_of_zeros() -> None:
         x @ mt.tensor([[float("inf"), 1.0], [1.0, 1.0]])
         x @ mt.zeros(2, 2)
         mt.fft.fft(x)
-    assert [dict(entry.options).get("relative_error") for entry in log] == [0.0, 0.0, None]
+        mt.matmul(x * 1e20, x, precision="fp16")  # beyond the format
+        x * float("nan") @ x  # nothing to compare with
+    errors, inf = [dict(entry.options).get("relative_error") for entry in log], float("inf")
+    assert errors == [0.0, 0.0, None, inf, pytest.approx(float("nan"), nan_ok=True)]
+    model, large = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).eval(), mt.ones(2, 4) * 1e20
+    rows = lab.audit(model, large, "fp16", gradients=False, progress=False).rows
+    assert [row["local_error"] for row in rows] == [inf] * 3
+    assert all(each.local != each.local for each in explain.sensitivity(model, large * float("nan")))
 
 
 def test_parts_of_a_model_run_under_flags_of_their_own(net: Net, images: Any) -> None:

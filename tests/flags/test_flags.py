@@ -142,9 +142,8 @@ def test_none_leaves_a_flag_alone(path: str) -> None:
 
 
 def test_refusal_names_the_value_and_the_choices() -> None:
-    for value, meant in (("tf23", "tf32"), ("fp32", "ieee"), ("Float32", "ieee")):
-        sentence = rf"fp32_precision = '{value}' is unknown \(did you mean '{meant}'\?\); expected .*'ieee'"
-        with pytest.raises(RuntimeError, match=sentence):
+    for value, meant in (("tf23", "tf32"), ("fp32", "ieee"), ("FP32", "ieee")):
+        with pytest.raises(RuntimeError, match=rf"n = '{value}' is unknown.+did you mean '{meant}'.+expected .+'ieee'"):
             backends.fp32_precision = value
 
 
