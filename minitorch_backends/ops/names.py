@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .elementwise.trigonometric import *
     from .elementwise.activations import celu, celu_, prelu, relu, relu_, selu, sigmoid
     from .elementwise.activations import selu_, rrelu, rrelu_, hardshrink, threshold, threshold_
-    from .reductions.scan import *
+    from .reductions.cumulative import *
     from .reductions.statistics import *
     from .reductions.minmax import *
     from .reductions.reduce import *

@@ -334,7 +334,7 @@ def test_sum_to_size() -> None:
 
 
 def test_linear_recurrences_agree_with_the_loop() -> None:
-    from minitorch_backends.ops.reductions.scan import linear_recurrence
+    from minitorch_backends.ops.reductions.cumulative import linear_recurrence
 
     factors, values = np.random.default_rng(0).standard_normal((2, 37))
     state, wanted = 0.0, []

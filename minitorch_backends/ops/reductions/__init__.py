@@ -1,4 +1,5 @@
 """Ops that bring dimensions to one number each: sums, extrema, variances, norms, medians, running forms, counts.
 
-`reduce` has sums, means, all and any; `minmax` extrema; `variance` also norms and logsumexp; `scan` running forms.
+`reduce` has sums, means, all and any; `minmax` extrema; `variance` also norms and logsumexp; `cumulative` running sums
+and products.
 """

@@ -1,4 +1,4 @@
-"""Samples and references of `ops/reductions/scan.py`."""
+"""Samples and references of `ops/reductions/cumulative.py`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,6 @@ from .reduce import prepare_sum
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "gradient", "logcumsumexp", "prod"]
 
-
 _FLOAT32 = np.dtype(np.float32)
 
 
