@@ -25,9 +25,9 @@ from torch.testing._internal.common_modules import module_db  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 MOST_SAMPLES = int(os.environ.get("MINITORCH_BRIDGE_SAMPLES", "3"))
-DTYPES = (torch.float32, torch.float64, torch.complex64, torch.bfloat16, torch.float16)
+DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128, torch.bfloat16, torch.float16)
 HALVES = (torch.bfloat16, torch.float16)
-TOLERANCE = {torch.bfloat16: 4e-2, torch.float16: 5e-3, torch.float64: 1e-9}
+TOLERANCE = {torch.bfloat16: 4e-2, torch.float16: 5e-3, torch.float64: 1e-9, torch.complex128: 1e-9}
 """Of the Frobenius norm, by type; 5e-3 for the others: second derivatives of factorisations magnify rounding. Results
 of half types that differ by more are compared with those of float64 (`_is_true`)."""
 

@@ -76,7 +76,7 @@ class _Dispatch(TorchDispatchMode):
         if entry.writes:
             forget_written(args, kwargs)
         if entry.plain or not self.emulation.is_open:
-            return func(*args, **kwargs)
+            return _in_torch(func, args, kwargs)
         if entry.function is not None and not torch._C._len_torch_dispatch_stack():
             found = self._repeat(func, args, kwargs)
             if found is not NotImplemented:
@@ -125,7 +125,7 @@ class _Dispatch(TorchDispatchMode):
 
     def _leave(self, func: Any, args: tuple, kwargs: dict, why: str, entry: Entry) -> Any:
         """Run an operator in torch."""
-        found = func(*args, **kwargs)
+        found = _in_torch(func, args, kwargs)
         if entry.product and not entry.composite:
             self._count(func, args, kwargs, found, why)
         return found
@@ -221,6 +221,18 @@ def _backend_keys(tensors: list[torch.Tensor]) -> Any:
     for name in ("ADInplaceOrView", "Python", "PythonTLSSnapshot"):
         keys = keys.remove(getattr(torch._C.DispatchKey, name))
     return keys
+
+
+def _in_torch(func: Any, args: tuple, kwargs: dict) -> Any:
+    """Run an operator in torch. Inside a mode torch excludes the keys that resolve conjugates. Kernels such as that of
+    `linalg.pinv`, which conjugate lazily, would then return wrong values without an error."""
+    if not any(isinstance(each, torch.Tensor) and each.is_complex() for each in args):
+        return func(*args, **kwargs)
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    for name in ("Conjugate", "Negative"):
+        excluded = excluded.remove(getattr(torch._C.DispatchKey, name))
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded):
+        return func(*args, **kwargs)
 
 
 @contextmanager
