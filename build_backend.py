@@ -30,6 +30,7 @@ _PREBUILT = _ROOT / "kernels" / "prebuilt"
 
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     code, settings = os.environ.get("MINITORCH_PREBUILT"), dict(config_settings or {})
+    shutil.rmtree(_ROOT / "build" / "lib", ignore_errors=True)  # files of builds before, which setuptools would take
     try:
         if code:
             pack = runpy.run_path(str(_ROOT / "kernels" / "runtime" / "archive.py"))["pack"]

@@ -25,7 +25,9 @@ class Declarations(dict[str, Any]):
         self.modules = {**modules, **self.modules}
 
     def __missing__(self, name: str) -> Any:
-        import_module(self.modules[name])
+        import_module(module := self.modules[name])
+        if not super().__contains__(name):
+            raise ImportError(f"{module} declares no {name!r}: files of two versions are mixed, install it again")
         return super().__getitem__(name)
 
     def _load(self) -> None:

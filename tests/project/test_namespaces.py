@@ -10,7 +10,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import namespaces
-from minitorch_backends.tensor.registry import functions
+from minitorch_backends.tensor.registry import Declarations, functions
 
 
 @pytest.mark.parametrize(
@@ -109,3 +109,10 @@ def test_all_ops_are_found_by_their_names() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     before, count, different = map(int, done.stdout.split())
     assert before < 20 < 400 < count == different
+
+
+def test_a_name_that_its_module_does_not_declare_is_one_sentence() -> None:
+    mixed = Declarations()
+    mixed.announce({"cosine": "minitorch_backends.ops.elementwise.activations"})
+    with pytest.raises(ImportError, match="activations declares no 'cosine': files of two versions are mixed"):
+        mixed["cosine"]
