@@ -8,10 +8,8 @@ from typing import Any
 
 
 class Declarations(dict[str, Any]):
-    """What modules declare, by name. `modules` says which module declares a name: before it is loaded too.
-
-    A name that is looked up has its module loaded; what looks at all of them loads all modules.
-    """
+    """What modules declare, by name. `modules` says which module declares a name, before it is loaded too: at a name's
+    first use, or when all are looked at."""
 
     def __init__(self) -> None:
         super().__init__()

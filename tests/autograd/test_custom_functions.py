@@ -141,9 +141,7 @@ def test_what_is_missing() -> None:
         pass
 
     class Forward(Function):
-        @staticmethod
-        def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
-            return x * 2
+        forward = staticmethod(lambda ctx, x: x * 2)
 
     with pytest.raises(NotImplementedError, match="forward"):
         Empty.apply(leaf([1.0]))
