@@ -21,7 +21,7 @@ import numpy as np
 from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, find_profile
 from .kernels.matrix_units import Chain, Lanes, Rule, Tiles, definition
 from .kernels.matrix_units.identify import identify
-from .kernels.matrix_units.probes import ADDED_TO_NOTHING, RESULTS, VERSION, ask
+from .kernels.matrix_units.probes import ADDED_TO_NOTHING, RESULTS, ROWS, VERSION, Product, ask, probes
 from .kernels.precisions.float8 import FORMATS
 from .kernels.runtime.files import write_file
 from .kernels.runtime.first_use import load as load_library
@@ -110,7 +110,7 @@ _REFUSALS = (RuntimeError, NotImplementedError, TypeError, ValueError)
 
 def measure(
     product: Callable[[np.ndarray, np.ndarray, np.ndarray], Any], formats: Sequence[str] = ("fp16", "bf16"),
-    name: str = "measured",
+    name: str = "measured", places: Sequence[int] = range(ROWS),
 ) -> Profile:  # fmt: skip
     """Find the rules by which a function adds products, from its results alone.
 
@@ -121,6 +121,7 @@ def measure(
             float16 where that is tried too. If it returns bfloat16, or float16 for c in float32, c is zero.
         formats: of "fp16", "bf16", "tf32", "fp32", "e4m3", "e5m2", "e4m3fnuz" and "e5m2fnuz".
         name: that of the profile.
+        places: the entries (i, i) of the result that are asked, for a library whose order depends on the place.
 
     Returns a `Profile` for `add`, whose formats say in `findings` what was shown and what stays undetermined: a block's
     length and order, kept bits, rounding, least exponents, flushed subnormals, restarts along K. `depths` of a format
@@ -128,8 +129,8 @@ def measure(
     profile give a warning. m and n are 64: other sizes may take other ways.
 
     Sources: P. Xie et al., arXiv 2411.00442; M. Fasi et al., PeerJ Computer Science 7:e330; X. Li et al.,
-    arXiv 2403.00232. Raises ValueError for unknown formats, for results of another shape or dtype, and where no known
-    rule gives all results.
+    arXiv 2403.00232. Raises ValueError for unknown formats, for results of another shape or dtype, for places that are
+    added in several orders, and where no known rule gives all results.
     """
     unknown = [each for each in formats if each not in RESULTS]
     if unknown or not formats:
@@ -140,14 +141,16 @@ def measure(
         if dtype not in (*RESULTS[operand], "float16"):
             raise ValueError(f"measure(): product must return float32, float16 or bfloat16, got {dtype}")
         kind = "rounded" if dtype == "float16" else dtype
-        answers[f"{operand} {kind}"] = ask(_diagonal(product, operand, kind), operand, kind)
+        entries = _entries(product, operand, kind, places)
+        _check_one_order(entries, operand, kind, places)
+        answers[f"{operand} {kind}"] = ask(entries, operand, kind)
         if dtype == "float32" and "float16" in RESULTS[operand]:
             try:
                 halves = _result_dtype(product, operand, "float16") == "float16"
             except _REFUSALS:
                 continue
             if halves:
-                answers[f"{operand} float16"] = ask(_diagonal(product, operand, "float16"), operand, "float16")
+                answers[f"{operand} float16"] = ask(_entries(product, operand, "float16", places), operand, "float16")
     return Profile(name, dict(_identify_format(operand, answers) for operand in dict.fromkeys(formats)))
 
 
@@ -158,8 +161,7 @@ def _whole(product: Callable[..., Any], operand: str, result: str, a: Any, b: An
     start = np.asarray(c, np.float64).astype("float32" if result in ADDED_TO_NOTHING else result)
     into = np.ascontiguousarray(np.broadcast_to(start, (len(a), len(b))))
     with np.errstate(over="ignore", invalid="ignore"):  # infinities are answers
-        found = product(left, np.ascontiguousarray(right.T), into)
-    array = as_tensor(found)._array
+        array = as_tensor(product(left, np.ascontiguousarray(right.T), into))._array
     if array.shape != (len(a), len(b)):
         raise ValueError(f"measure(): product must return {[len(a), len(b)]} numbers, got {list(array.shape)}")
     return array
@@ -169,17 +171,40 @@ def _result_dtype(product: Callable[..., Any], operand: str, result: str) -> str
     return _whole(product, operand, result, [[1.0] * 8] * 4, [[1.0] * 8] * 4, [0.0] * 4).dtype.name
 
 
-def _diagonal(product: Callable[..., Any], operand: str, result: str) -> Callable[..., list[float]]:
-    return lambda a, b, c: _whole(product, operand, result, a, b, c).diagonal().astype(np.float64).tolist()
+def _entries(product: Callable[..., Any], operand: str, result: str, places: Sequence[int]) -> Product:
+    """A product's dot products of rows, as many at once as there are places on its diagonal for them."""
+
+    def entries(a: Any, b: Any, c: Any) -> list[float]:
+        found: list[float] = []
+        rows, taken = [np.asarray(x, np.float64) for x in (a, b, c)], np.zeros(ROWS, np.int64)
+        for start in range(0, len(c), len(places)):
+            at = places[: len(c) - start]
+            taken[at] = np.arange(start, start + len(at))
+            whole = _whole(product, operand, result, *(x[taken] for x in rows))
+            found += whole.diagonal()[at].astype(np.float64).tolist()
+        return found
+
+    return entries
+
+
+def _check_one_order(entries: Product, operand: str, result: str, places: Sequence[int]) -> None:
+    """Raise ValueError where the same dot products give other bits at other places."""
+    rows = next(group.rows for group in probes(operand, result) if group.name == "check")[:8]
+    found = np.array([entries(*([x] * len(places) for x in row)) for row in rows])  # type: ignore[arg-type]
+    other = np.flatnonzero((found != found[:, :1]).any(0) & ~np.isnan(found).any(0))
+    if len(other):
+        raise ValueError(
+            f"measure(): product must add all entries in one order, got other bits at {places[other[0]]} than at "
+            f"{places[0]} of the diagonal; pass places={places[: other[0]]}, and others after it"
+        )
 
 
 def _identify_format(operand: str, answers: dict[str, dict[str, str]]) -> tuple[str, tuple[Format]]:
     """A format and its rule, from answers by format and type of results."""
     keys = [key.partition(" ") for key in answers]
     found = identify(operand, {result: answers[f"{of} {result}"] for of, _, result in keys if of == operand})
-    return operand, (
-        Format(found.rule, "measured", "", found.promote, (), found.findings, found.depths, found.halve_to),
-    )
+    way = Format(found.rule, "measured", "", found.promote, (), found.findings, found.depths, found.halve_to)
+    return operand, (way,)
 
 
 def from_answers(content: dict[str, Any], name: str) -> tuple[Profile, dict[str, str]]:
@@ -202,8 +227,7 @@ def from_answers(content: dict[str, Any], name: str) -> tuple[Profile, dict[str,
 def save(profile: Profile, path: str | os.PathLike[str]) -> None:
     """Write a profile to a JSON file, from which `load` makes it again. Raises OSError where that is not possible."""
     formats = {name: [_way_as_json(way) for way in ways] for name, ways in profile.formats.items()}
-    text = json.dumps({"profile": 1, **profile._asdict(), "formats": formats}, indent=1)
-    write_file(path, text + "\n")
+    write_file(path, json.dumps({"profile": 1, **profile._asdict(), "formats": formats}, indent=1) + "\n")
 
 
 def load(path: str | os.PathLike[str], name: str | None = None) -> Profile:
@@ -240,17 +264,15 @@ def _way_as_json(way: Format) -> dict[str, Any]:
 
 
 def _rule_as_json(rule: Any) -> dict[str, Any]:
-    fields = {
-        name: _rule_as_json(each) if type(each) in _KINDS.values() else each for name, each in rule._asdict().items()
-    }
+    pairs = rule._asdict().items()
+    fields = {name: _rule_as_json(each) if type(each) in _KINDS.values() else each for name, each in pairs}
     return {"kind": type(rule).__name__, **fields}
 
 
 def _way_from_json(content: dict[str, Any]) -> Format:
     rule = None if content["rule"] is None else _rule_from_json(content["rule"])
     lists = {name: tuple(content[name]) for name in ("scaled_blocks", "findings")}
-    lists["depths"] = _depths_from_json(content.get("depths", ()))
-    return Format(**{**content, **lists, "rule": rule})
+    return Format(**{**content, **lists, "depths": _depths_from_json(content.get("depths", ())), "rule": rule})
 
 
 def _depths_from_json(content: Any) -> tuple[int, ...]:

@@ -52,7 +52,7 @@ class Unit(NamedTuple):
             )
 
     def __repr__(self) -> str:
-        halves = f", a rest in halves of {self.halve_to}" if self.halve_to else ""
+        halves = {0: "", -1: ", a short K in halves"}.get(self.halve_to, f", a rest in halves of {self.halve_to}")
         promoted = f", partial sums leave the unit every {self.promote} places{halves}" if self.promote else ""
         shown = f" for K of {range(*self.depths)!r}" if self.depths else ""
         return f"{self.profile} {self.operand}: {self.rule or 'float32 sums'!r}{promoted}, by {self.evidence}{shown}"

@@ -142,8 +142,12 @@ def _restarts(asked: _Asked, rule: Rule, promote: int) -> int:
     rule holds."""
     if "depth" not in asked.answers:
         return promote
-    pairs = asked.answers["depth"][: asked.rows["depth"][0].shape[1] // 16]
+    a, b, _ = asked.rows["depth"]
+    pairs, ends = np.split(asked.answers["depth"] / (a[0, -1] * b[0, -1]), [a.shape[1] // 16])
     drops = np.flatnonzero(np.diff(pairs) > 0) * 16 + 16
+    if isinstance(rule, Lanes):  # the first place meets those of its lane along it, those of other blocks after all
+        steps = np.diff(ends[: a.shape[1] // PLACES - 1], prepend=a.shape[1] - 1)
+        drops = np.flatnonzero(steps < -PLACES // 2) * PLACES + PLACES
     first = int(drops[0]) if len(drops) else promote
     periods = dict.fromkeys((promote, first, 128, 64, 256, 512, 1024))
     return next((at for at in periods if asked.gives(rule, at, "depth")), first)
@@ -152,11 +156,16 @@ def _restarts(asked: _Asked, rule: Rule, promote: int) -> int:
 def _along_k(asked: _Asked, rule: Rule, promote: int) -> Iterator[Found]:
     """The ways in which libraries cut the end of K, each with the range of K for which it gives all answers; none after
     one that gives them for all."""
+    if isinstance(rule, Lanes):
+        short = {f"K = {depth}" for depth in UNALIGNED if depth <= (promote or depth)} & asked.answers.keys()
+        unrolled = (rule._replace(unroll=unroll) for unroll in (1, 2, 4, 8))
+        rule = next((each for each in unrolled if all(asked.gives(each, promote, group) for group in short)), rule)
     ways = [(rule, 0)]
     if isinstance(rule, Tiles):
         ways.append((rule._replace(even=True), 0))
     elif 1 < promote < _AT_THE_END:
-        ways += [(rule, multiple) for multiple in (1, 2, 4, 8, 16, 32, 64) if multiple % rule.length == 0]
+        length = 1 if isinstance(rule, Lanes) else rule.length
+        ways += [(rule, multiple) for multiple in (-1, 1, 2, 4, 8, 16, 32, 64) if multiple % length == 0]
     for way, halve_to in ways:
         depths, words = _depths(asked, way, promote, halve_to)
         yield Found(way, promote, tuple(words), depths, halve_to)
@@ -311,7 +320,8 @@ def _findings(
     if promote and promote != _AT_THE_END:
         places = asked.rows["depth"][0].shape[1]
         of_products = slice(places // 16 + places // PLACES - 1)
-        halved = f"; less than two times as many are halved, to a multiple of {halve_to}" if halve_to else ""
+        halved = f"; less than two times as many are halved, to a multiple of {halve_to}" * (halve_to > 0)
+        halved += "; K between one and two times as many makes two equal blocks" * (halve_to < 0)
         yield f"sums start anew after {promote} places{halved}"
         differs = asked.differences(chosen, promote, "depth", of_products, halve_to)
         if not differs and asked.differences(chosen, promote, "depth", halve_to=halve_to):

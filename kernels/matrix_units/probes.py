@@ -175,9 +175,7 @@ class _Maker:
         if bits < 0:
             return 0.0
         value = (1 + self.random.getrandbits(max(bits, 1)) / 2 ** max(bits, 1) if bits else 1.0) * 2.0**exponent
-        last = self.of.last * 2.0**self.of.greatest
-        value = min(value, last)
-        return value * self.random.choice((-1, 1))
+        return min(value, self.of.last * 2.0**self.of.greatest) * self.random.choice((-1, 1))
 
     def random_row(self, spread: int, places: int = PLACES) -> Row:
         """Exponents within so many of each other, a seventh of the terms zero."""
@@ -189,12 +187,12 @@ class _Maker:
             for place in range(places):
                 side[place] *= self.random.random() > 0.07
         power = 2 * middle + self.random.randint(-2 * room, 2 * room + 6)
-        c = (
-            self.random.choice((0.0, 1.0, -1.0))
-            * self.random.uniform(1, 2)
-            * 2.0 ** (min(power, 14) if half else power)
-        )
-        return sides[0], sides[1], _to_fp16(c) if half else _to_fp32(c)
+        c = self.random.choice((0.0, 1.0, -1.0)) * self.random.uniform(1, 2)
+        return sides[0], sides[1], self.stored(c * 2.0 ** (min(power, 14) if half else power))
+
+    def stored(self, c: float) -> float:
+        """A number in the type of results."""
+        return struct.unpack(form := "<e" if self.bottom == -24 else "<f", struct.pack(form, c))[0]
 
     def ties(self) -> Iterator[Row]:
         """Terms that decide whether a result is the least number or zero, and terms that are added to nothing else."""
@@ -212,37 +210,23 @@ class _Maker:
 
     def tiny_row(self) -> Row:
         """Products near the least result, by operands that may be subnormal."""
-        lowest = self.lowest
+        lowest, greatest = self.lowest, self.of.greatest
         row: tuple[list[float], list[float]] = ([], [])
         for _ in range(PLACES):
             exponent = max(self.bottom + self.random.randint(-14, 22), 2 * lowest)
-            first = self.random.randint(
-                max(lowest, exponent - self.of.greatest), min(exponent - lowest, self.of.greatest)
-            )
+            first = self.random.randint(max(lowest, exponent - greatest), min(exponent - lowest, greatest))
             if self.random.random() < 0.8:
-                first = min(max(exponent // 2, lowest), self.of.greatest)
+                first = min(max(exponent // 2, lowest), greatest)
             keep = self.random.random() < self.random.choice((0.1, 0.5, 1.0))
             row[0].append(self.number(first) * keep)
             row[1].append(self.number(exponent - first) * keep)
-        c = (
-            self.random.choice((0.0, 1.0, -1.0))
-            * self.random.uniform(1, 2)
-            * 2.0 ** (self.bottom + self.random.randint(0, 26))
-        )
-        return row[0], row[1], _to_fp16(c) if self.bottom == -24 else _to_fp32(c)
+        c = self.random.choice((0.0, 1.0, -1.0)) * self.random.uniform(1, 2)
+        return row[0], row[1], self.stored(c * 2.0 ** (self.bottom + self.random.randint(0, 26)))
 
 
 def _exponent(power: float) -> int:
     """Return the encoding of a signed power of two."""
     return math.frexp(power)[1] - 1
-
-
-def _to_fp32(x: float) -> float:
-    return struct.unpack("<f", struct.pack("<f", x))[0]
-
-
-def _to_fp16(x: float) -> float:
-    return struct.unpack("<e", struct.pack("<e", x))[0]
 
 
 Product = Callable[[list[list[float]], list[list[float]], list[float]], list[float]]

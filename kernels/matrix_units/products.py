@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -24,10 +25,10 @@ def definition(
 
     `result` is float32 or float16, to which c is rounded first. After each `promote` places (0: never) the unit
     restarts from zero, and its sum is added, to nearest, to an fp32 number that starts as c. With `halve_to`, places
-    that remain and are less than two times as many are cut in two, the first part a multiple of it. A NaN operand, Inf
-    times zero and infinities of both signs give NaN (0x7FFFFFFF, in float16 0x7FFF).
+    that remain and are less than two times as many are cut in two, the first part a multiple of it (-1: equal parts of
+    a K as short). A NaN operand, Inf times zero and infinities of both signs give NaN (0x7FFFFFFF, in float16 0x7FFF).
     """
-    if pieces := _with_halves(a.shape[1], promote, halve_to):
+    if pieces := _pieces(rule, a.shape[1], promote, halve_to):
         for at in pieces:
             c = definition(rule, operand, a[:, at], b[:, at], c, result=result, promote=promote)
         return c
@@ -55,14 +56,18 @@ def definition(
     return _round_result(np.where(finite, total, beyond), result)
 
 
-def _with_halves(depth: int, promote: int, halve_to: int) -> tuple[slice, ...]:
-    """Whole periods of K and two halves of the rest (OpenBLAS and MKL); empty where that is not halved."""
-    if not halve_to or depth <= promote or depth % promote == 0:
-        return ()
-    start = depth - depth % promote - promote
-    half, odd = divmod(depth - start, 2)
-    middle = start + (half + max(halve_to - 1, odd)) // halve_to * halve_to  # OpenBLAS rounds down first
-    return slice(start), slice(start, middle), slice(middle, depth)
+def _pieces(rule: Rule, depth: int, promote: int, halve_to: int) -> tuple[slice, ...]:
+    """Where K is cut, if not by the loops: whole periods and two halves of the rest (OpenBLAS, MKL), lanes anywhere."""
+    cuts = [*range(promote, depth, promote)] if promote else []
+    if halve_to < 0 and len(cuts) == 1:
+        cuts = [depth // 2, depth - depth % 2]
+    elif halve_to > 0 and cuts and depth % promote:
+        half, odd = divmod(promote + depth % promote, 2)
+        cuts[-1] += (half + max(halve_to - 1, odd)) // halve_to * halve_to - promote  # OpenBLAS rounds down first
+        cuts = cuts if isinstance(rule, Lanes) else cuts[-2:]
+    elif not isinstance(rule, Lanes):
+        cuts = []
+    return tuple(itertools.starmap(slice, itertools.pairwise([0, *cuts, depth]))) if cuts else ()
 
 
 def multiply(
@@ -78,9 +83,8 @@ def multiply(
     from . import loops
 
     formats = (operand, operand) if isinstance(operand, str) else operand
-
     m, n = a.shape[0], b.shape[1]
-    if pieces := _with_halves(a.shape[1], promote, halve_to):
+    if pieces := _pieces(rule, a.shape[1], promote, halve_to):
         for at in pieces:
             c = multiply(rule, operand, a[:, at], b[at], c, result=result, promote=promote)
         return cast(np.ndarray, c)

@@ -192,24 +192,26 @@ class Tiles(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """Loops with several sums (torch's of float16 on CPUs): places are dealt to them in turn, those that are left over
-    to the first; the sums are added one after another, c at last.
+    """Loops with several sums (torch's of float16 on CPUs, OpenBLAS's by AVX2): places are dealt to them in turn, those
+    that are left over to the first; the sums are added one after another, c at last.
 
     Attributes:
         count: the number of sums.
         by: how each is made.
+        unroll: how often one pass of the loop deals to all of them.
     """
 
     count: int
     by: Chain = Chain()
+    unroll: int = 1
 
     @property
     def length(self) -> int:
-        return self.count * self.by.length
+        return self.count * self.by.length * self.unroll
 
     def places(self, depth: int) -> list[np.ndarray]:
         """The places of each sum."""
-        dealt = np.arange(depth - depth % self.count).reshape(-1, self.count).T
+        dealt = np.arange(depth - depth % (self.count * self.unroll)).reshape(-1, self.count).T
         return [np.append(dealt[0], np.arange(dealt.size, depth)), *dealt[1:]]
 
 

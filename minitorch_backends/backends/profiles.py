@@ -32,7 +32,8 @@ class Format(NamedTuple):
         depths: of a measured rule, start, stop and step of the range of K for which it is shown; products of another K
             give a warning. () for all.
         halve_to: where more than `promote_every` places remain, and less than two times as many, two parts are made of
-            them, the first of half, rounded up to a multiple of this (OpenBLAS, MKL); 0 for never.
+            them, the first of half, rounded up to a multiple of this (OpenBLAS, MKL); -1: of a whole K alone, whose odd
+            place is left (MKL by AVX2); 0 for never.
     """
 
     rule: Rule | None

@@ -48,11 +48,18 @@ def results_of(rule: Any, operand: str) -> tuple[str, ...]:
     return ("float32", "float16") if both else ("float32",)
 
 
-def assert_same_bits(one: Any, other: Any, operand: str, rows: tuple, result: Any) -> None:
-    (rule, promote), (found, restarts) = one, other
-    wanted = definition(rule, operand, *rows, result=result, promote=promote)
-    got = definition(found, operand, *rows, result=result, promote=restarts)
-    np.testing.assert_array_equal(got, wanted)
+def assert_same_bits(rule: Any, promote: int, found: Any, operand: str, seed: int, more: Any = ()) -> None:
+    """With all types of results, on random inputs and on others."""
+    random = np.random.default_rng(seed)
+    for kind in map(KINDS.get, results_of(rule, operand)):
+        for spread in (1, 8, 40):
+            rows = [operands(random, operand, (400, 96), spread) for _ in "ab"]
+            rows.append(operands(random, "fp16" if kind is np.float16 else "fp32", (400,), min(spread, 12)))
+            more = [*more, rows]
+        for rows in more:
+            wanted = definition(rule, operand, *rows, result=kind, promote=promote)
+            got = definition(found.rule, operand, *rows, result=kind, promote=found.promote)
+            np.testing.assert_array_equal(got, wanted)
 
 
 OF_EACH_KIND = (
@@ -70,19 +77,10 @@ UNITS = [
 @pytest.mark.parametrize(("name", "operand", "way"), UNITS, ids=[f"{n} {o} {w.instruction}" for n, o, w in UNITS])
 def test_the_rule_of_each_profile_is_found(name: str, operand: str, way: Any) -> None:
     """With the same bits on the published inputs of that format, and on random ones."""
-    results = results_of(way.rule, operand)
-    found = identify(operand, answers(way.rule, operand, way.promote_every, results))
+    found = identify(operand, answers(way.rule, operand, way.promote_every, results_of(way.rule, operand)))
     assert type(found.rule) is type(way.rule)
     assert found.rule.length == way.rule.length
-    pair = (way.rule, way.promote_every), (found.rule, found.promote)
-    random = np.random.default_rng(1)
-    for result in results:
-        for spread in (1, 6, 40):
-            rows = operands(random, operand, (400, 96), spread), operands(random, operand, (400, 96), spread)
-            c = operands(random, "fp16" if result == "float16" else "fp32", (400,), min(spread, 12))
-            assert_same_bits(*pair, operand, (*rows, c), KINDS[result])
-        for rows in published_inputs(operand):
-            assert_same_bits(*pair, operand, rows, KINDS[result])
+    assert_same_bits(way.rule, way.promote_every, found, operand, 1, published_inputs(operand))
 
 
 def published_inputs(operand: str) -> list[tuple[np.ndarray, ...]]:
@@ -115,14 +113,8 @@ def rules() -> st.SearchStrategy[Any]:
 @given(rules(), st.sampled_from(sorted(probes.RESULTS)), st.sampled_from([0, 0, 128]), st.integers(0, 2**32 - 1))
 def test_random_rules_are_found(rule: Any, operand: str, promote: int, source: int) -> None:
     """With another seed and 200 examples in ten minutes: all of them."""
-    results = results_of(rule, operand)
-    found = identify(operand, answers(rule, operand, promote, results))
-    random = np.random.default_rng(source)
-    for result in results:
-        for spread in (1, 8, 30):
-            rows = operands(random, operand, (300, 80), spread), operands(random, operand, (300, 80), spread)
-            c = operands(random, "fp16" if result == "float16" else "fp32", (300,), min(spread, 12))
-            assert_same_bits((rule, promote), (found.rule, found.promote), operand, (*rows, c), KINDS[result])
+    found = identify(operand, answers(rule, operand, promote, results_of(rule, operand)))
+    assert_same_bits(rule, promote, found, operand, source)
 
 
 @pytest.mark.parametrize(

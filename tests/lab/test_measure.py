@@ -11,7 +11,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import cli
 from minitorch_backends.backends.precision_policy import resolve
-from minitorch_backends.kernels.matrix_units import multiply, probes
+from minitorch_backends.kernels.matrix_units import definition, multiply, probes
 from minitorch_backends.profiles import PROFILES, Aligned, Chain, Format, Halves, Lanes, Profile, load, measure, save
 
 
@@ -99,22 +99,41 @@ def test_a_rule_is_stated_for_the_depths_that_have_it(
         assert found[0].filename == __file__
 
 
-def test_halves_of_a_rest_are_found_and_a_profile_of_float32_acts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("rule", "halve_to"), [(Chain(), 8), (Chain(), -1), (Lanes(2, unroll=4), 1)])
+def test_halves_of_k_are_found_and_act_on_float32(rule: Any, halve_to: int, tmp_path: Path) -> None:
     """As OpenBLAS and MKL cut K: to its bits in products of float32 at ieee, as no other profile has them."""
 
     def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-        return multiply(Chain(), "fp32", a, b, promote=96, halve_to=8) + c
+        return multiply(rule, "fp32", a, b, promote=192, halve_to=halve_to) + c
 
     found = measure(product, ["fp32"], "mine")
     way = found.format("fp32")
-    assert (way.promote_every, way.halve_to, way.depths) == (96, 8, (1, 2065, 1))
+    assert (way.rule, way.promote_every, way.halve_to, way.depths) == (rule, 192, halve_to, (1, 2065, 1))
     save(found, tmp_path / "mine.json")
     assert load(tmp_path / "mine.json") == found
     random = np.random.default_rng(0)
-    a, b = random.standard_normal((30, 445), np.float32), random.standard_normal((445, 20), np.float32)
-    with mt.backends.flags(profile="mine"):
-        np.testing.assert_array_equal(mt.from_numpy(a) @ mt.from_numpy(b), product(a, b, np.float32(0)))
-        assert (mt.from_numpy(a).double() @ mt.from_numpy(b).double()).dtype == mt.float64
+    for k in (243, 383, 829):
+        a, b = random.standard_normal((30, k), np.float32), random.standard_normal((k, 20), np.float32)
+        wanted = product(a, b, np.float32(0))
+        with mt.backends.flags(profile="mine"):
+            np.testing.assert_array_equal(mt.from_numpy(a) @ mt.from_numpy(b), wanted)
+            assert (mt.from_numpy(a).double() @ mt.from_numpy(b).double()).dtype == mt.float64
+        rows = np.repeat(a, 20, 0), np.tile(b.T, (30, 1)), np.zeros(600)
+        exact = definition(rule, "fp32", *rows, promote=192, halve_to=halve_to)
+        np.testing.assert_array_equal(exact, wanted.ravel())
+
+
+def test_orders_that_depend_on_the_place_are_found_by_place() -> None:
+    """As OpenBLAS by AVX2 adds some rows and columns in two lanes, and the others in one."""
+
+    def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        parts = multiply(Lanes(2), "fp32", a[:40], b), multiply(Chain(), "fp32", a[40:], b)
+        return np.concatenate(parts) + c
+
+    with pytest.raises(ValueError, match=r"one order, got other bits at 40 than at 0 .*; pass places=range\(0, 40\)"):
+        measure(product, ["fp32"])
+    found = [measure(product, ["fp32"], places=places).format("fp32") for places in (range(40), [*range(40, 64)])]
+    assert [(way.rule, way.depths) for way in found] == [(Lanes(2), (1, 2065, 1)), (Chain(), (1, 2065, 1))]
 
 
 def test_a_profile_that_replaces_another_one_acts() -> None:
@@ -144,6 +163,9 @@ def test_products_that_take_and_return_float16(tmp_path: Path) -> None:
     assert "sums are made in float32" in way.findings
     save(found._replace(formats={"fp16": (way._replace(rule=Lanes(4)),)}), tmp_path / "mine.json")
     assert load(tmp_path / "mine.json").format("fp16").rule == Lanes(4)
+    save(found._replace(formats={"fp16": (way._replace(rule=Lanes(4, unroll=0)),)}), tmp_path / "mine.json")
+    with pytest.raises(ValueError, match="got a block of 0 places"):
+        load(tmp_path / "mine.json")
 
 
 def test_a_device_of_torch_by_its_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
