@@ -179,7 +179,7 @@ class Tiles(NamedTuple):
         from ..precisions.parts import split
 
         parts = split(x.astype(np.float32), "bf16x9") if len(self.walk) > 1 else (x,)
-        if len(self.walk) == 4:
+        if len(self.walk) == 4 and max(map(max, self.walk)) == 1:
             leading = (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
             parts = leading, x - leading
         blocks = [parts[pair[side]].reshape(len(x), -1, self.length) for pair in self.walk]
