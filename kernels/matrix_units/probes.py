@@ -188,9 +188,9 @@ class _Maker:
                 side[place] *= self.random.random() > 0.07
         power = 2 * middle + self.random.randint(-2 * room, 2 * room + 6)
         c = self.random.choice((0.0, 1.0, -1.0)) * self.random.uniform(1, 2)
-        return sides[0], sides[1], self.stored(c * 2.0 ** (min(power, 14) if half else power))
+        return sides[0], sides[1], self.round(c * 2.0 ** (min(power, 14) if half else power))
 
-    def stored(self, c: float) -> float:
+    def round(self, c: float) -> float:
         """A number in the type of results."""
         return struct.unpack(form := "<e" if self.bottom == -24 else "<f", struct.pack(form, c))[0]
 
@@ -221,7 +221,7 @@ class _Maker:
             row[0].append(self.number(first) * keep)
             row[1].append(self.number(exponent - first) * keep)
         c = self.random.choice((0.0, 1.0, -1.0)) * self.random.uniform(1, 2)
-        return row[0], row[1], self.stored(c * 2.0 ** (self.bottom + self.random.randint(0, 26)))
+        return row[0], row[1], self.round(c * 2.0 ** (self.bottom + self.random.randint(0, 26)))
 
 
 def _exponent(power: float) -> int:

@@ -183,12 +183,9 @@ def measure_speed(torch_device: str | None = None, size: int = 1024, seconds: fl
     `size` is that of square matrices, and `seconds` the time for each format. Raises ValueError for torch where it is
     not installed or has no such device.
     """
-    if torch_device is None:
-        multiply, move, where = _here(size)
-    else:
-        multiply, move, where = _by_torch(torch_device, size)
+    runs = _here(size) if torch_device is None else _by_torch(torch_device, size)
+    multiply, (bytes_moved, copy), where = runs
     peaks = {name: 2 * size**3 / _fastest(run, seconds) / 1e12 for name, run in multiply.items()}
-    bytes_moved, copy = move
     bandwidth = bytes_moved / _fastest(copy, seconds) / 1e9
     return Device(where, peaks, bandwidth, f"measured on {where} with square matrices of {size}")
 

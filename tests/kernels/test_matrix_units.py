@@ -58,9 +58,9 @@ RULES += [
     (Aligned(20, 2, (-120, -18)), "bf16"), (Aligned(25, 1, (-133, -21), "rne32"), "tf32"),
     (Halves(Aligned(22, 2, (-133, -21))), "e4m3"), (TwoStage(6, apart=True), "e5m2"), (TwoStage(1), "bf16"),
 ]  # fmt: skip
-RULES.append((PROFILES["b200"].format("e4m3", "mma.sync").rule, "e4m3"))
-RULES += [(matrix_units.Lanes(4, unroll=2), "fp16"), (matrix_units.Tiles(8, even=True), "bf16")]
-RULES.append((matrix_units.Tiles(6, walk=((1, 1), (0, 1), (0, 0), (1, 2))), "fp32"))
+RULES += [(PROFILES["b200"].format("e4m3", "mma.sync").rule, "e4m3"), (matrix_units.Lanes(4, unroll=2), "fp16")]
+TILES = matrix_units.Tiles(8, even=True), matrix_units.Tiles(6, walk=((1, 1), (0, 1), (0, 0), (1, 2)))
+RULES += zip(TILES, ("bf16", "fp32"), strict=True)
 
 
 def operands(random, operand, shape, spread):

@@ -29,10 +29,8 @@ def unit(rule: Any, format: str) -> Any:
     def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Any:
         if c.dtype == np.float16 and format == "bf16":
             raise NotImplementedError
-        rows = np.asarray(a, np.float64), np.asarray(b.T, np.float64)
         row = Profile("unit", {format: (Format(rule),)})
-        diagonal = mt.profiles.mma(*rows, np.diag(c), profile=row, format=format, result=c.dtype.name).numpy()
-        return np.diag(diagonal)
+        return np.diag(mt.profiles.mma(a, b.T, np.diag(c), profile=row, format=format, result=c.dtype.name).numpy())
 
     return product
 
