@@ -68,9 +68,11 @@ def _sequential(parts: Sequence[np.ndarray]) -> np.ndarray:
     return list(itertools.accumulate(parts, np.add))[-1]
 
 
-def _pairwise(parts: Sequence[np.ndarray]) -> np.ndarray:
+def _pairwise(parts: Sequence[Any]) -> Any:
+    """None is a leaf without terms, which holds its place."""
     while len(parts) > 1:
-        sums = [np.add(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)]
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        sums = [y if x is None else x if y is None else np.add(x, y) for x, y in pairs]
         parts = [*sums, *parts[len(parts) - len(parts) % 2 :]]
     return parts[0]
 
@@ -105,8 +107,8 @@ def total(sum_of: Callable[[slice], np.ndarray], size: int, how: PartialSums, re
     splits += 1
     each = max(how.leaves // how.parts, 1)
     leaves = [sum_of(places) if places.start < places.stop else None for places in _slices(size, how.parts * each)]
-    groups = [[x for x in leaves[first : first + each] if x is not None] for first in range(0, len(leaves), each)]
-    parts = [np.asarray(_pairwise(group)) for group in groups if group]
+    found = [_pairwise(leaves[first : first + each]) for first in range(0, len(leaves), each)]
+    parts = [np.asarray(x) if x is not None else x for x in found if how.leaves or x is not None]
     if how.dtype != "unrounded":
         load("ml_dtypes")  # registers bfloat16 with NumPy
         dtype = result if how.dtype == "result" else np.dtype(how.dtype)

@@ -155,8 +155,8 @@ def test_sums_in_float32_are_found_behind_results_in_float16(rule: Any) -> None:
 
 def test_flushed_subnormals_are_found() -> None:
     for flushes in (False, True):
-        found = identify("bf16", answers(Chain((1, 0), flushes=flushes), "bf16"))
-        assert found.rule == Chain((1, 0), flushes=flushes)
+        rule = Chain((1, 0), flushes=flushes)
+        assert identify("bf16", answers(rule, "bf16")).rule == rule
 
 
 @pytest.mark.parametrize(
