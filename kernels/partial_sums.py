@@ -69,9 +69,8 @@ def _sequential(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _pairwise(parts: Sequence[Any]) -> Any:
-    """None is a leaf without terms, which holds its place."""
     while len(parts) > 1:
-        pairs = zip(parts[::2], parts[1::2], strict=False)
+        pairs = zip(parts[::2], parts[1::2], strict=False)  # None: a leaf without terms, which holds its place
         sums = [y if x is None else x if y is None else np.add(x, y) for x, y in pairs]
         parts = [*sums, *parts[len(parts) - len(parts) % 2 :]]
     return parts[0]

@@ -64,7 +64,6 @@ def _pieces(rule: Rule, depth: int, promote: int, halve_to: int) -> tuple[slice,
     elif halve_to > 0 and cuts and depth % promote:
         half, odd = divmod(promote + depth % promote, 2)
         cuts[-1] += (half + max(halve_to - 1, odd)) // halve_to * halve_to - promote  # OpenBLAS rounds down first
-        cuts = cuts if isinstance(rule, Lanes) else cuts[-2:]
     elif not isinstance(rule, Lanes):
         cuts = []
     return tuple(itertools.starmap(slice, itertools.pairwise([0, *cuts, depth]))) if cuts else ()
