@@ -69,11 +69,10 @@ def mma(
     Returns shape (n,) in `result`. Raises ValueError for unknown names and for values that `format` cannot hold, and
     RuntimeError for mismatched shapes.
     """
-    way = find_profile(profile).format(format, instruction)
+    row = find_profile(profile)
+    way = row.format(format, instruction)
     if way.rule is None:
-        raise ValueError(
-            f"mma(): profile must be a device with a known summation order, got {find_profile(profile).name!r}"
-        )
+        raise ValueError(f"mma(): profile must be a device with a known summation order, got {row.name!r}")
     kind = _RESULTS.get(result)
     if kind is None or (kind is np.float16 and not _has_half_results(way, format)):
         has = "'float32' or 'float16'" if _has_half_results(way, format) else "'float32' here"

@@ -183,8 +183,7 @@ def measure_speed(torch_device: str | None = None, size: int = 1024, seconds: fl
     `size` is that of square matrices, and `seconds` the time for each format. Raises ValueError for torch where it is
     not installed or has no such device.
     """
-    runs = _here(size) if torch_device is None else _by_torch(torch_device, size)
-    multiply, (bytes_moved, copy), where = runs
+    multiply, (bytes_moved, copy), where = _here(size) if torch_device is None else _by_torch(torch_device, size)
     peaks = {name: 2 * size**3 / _fastest(run, seconds) / 1e12 for name, run in multiply.items()}
     bandwidth = bytes_moved / _fastest(copy, seconds) / 1e9
     return Device(where, peaks, bandwidth, f"measured on {where} with square matrices of {size}")
@@ -235,10 +234,8 @@ def _by_torch(device: str, size: int) -> tuple[_Runs, tuple[int, Callable[[], An
 
         return run
 
-    runs = {
-        "fp64": product(torch.float64), "fp32": product(torch.float32), "bf16": product(torch.bfloat16),
-        "fp16": product(torch.float16),
-    }  # fmt: skip
+    dtypes = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+    runs = {name: product(dtype) for name, dtype in dtypes.items()}
     if x.is_cuda:
         runs["tf32"] = product(torch.float32, tf32=True)
     source = torch.zeros(_MEGABYTES << 17, dtype=torch.float64, device=device)

@@ -63,17 +63,14 @@ class Order:
         for _ in range(_SHOWN):
             if not isinstance(tree, tuple):
                 return
-            yield (
-                "  " + "  +  ".join(_range(each) for each in tree[:_SHOWN]) + ("  + ..." if len(tree) > _SHOWN else "")
-            )
+            yield "  " + "  +  ".join(map(_range, tree[:_SHOWN])) + "  + ..." * (len(tree) > _SHOWN)
             tree = max(tree, key=lambda each: self._nodes[id(each)].size if isinstance(each, tuple) else 1)
 
     def compare(self, other: Order) -> str:
         """Why two sums differ in their last bits: the smallest terms that both add up first, in different orders."""
         if self.n != other.n:
             return f"{self.n} terms beside {other.n}"
-        parts = _first_difference(self, other)
-        if not parts:
+        if not (parts := _first_difference(self, other)):
             return "the same order"
         first, second = parts
         head = f"the sum of {_range(first)} is made in two orders:"

@@ -72,9 +72,7 @@ def test_a_loaded_profile_computes_as_what_was_measured(tmp_path: Path) -> None:
         (lambda k: 256, (1, 2065, 1), (1, 777), 4096),
     ],
 )
-def test_a_rule_is_stated_for_the_depths_that_have_it(
-    restart: Any, depths: tuple, inside: tuple, outside: int, tmp_path: Path
-) -> None:
+def test_a_rule_holds_for_its_depths(restart: Any, depths: tuple, inside: tuple, outside: int, tmp_path: Path) -> None:
     """Libraries choose blocks by K. A profile warns where its rule was not shown, after saving and loading too."""
 
     def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:

@@ -38,14 +38,12 @@ def test_random_products_have_the_bits_of_the_measured_rule(product, operand, pl
         way = measure(product, [operand], places=places).format(operand)
     except ValueError as refusal:
         pytest.skip(f"this CPU's library adds otherwise: {refusal}")
-    depth = range(*way.depths)[-1] // 3
-    depth -= (depth - way.depths[0]) % way.depths[2]
-    random, entries = np.random.default_rng(0), np.ix_(places, places)
-    kept = np.uint32(0x100000000 - (1 << {"fp32": 0, "tf32": 13, "bf16": 16}[operand]))
+    depth = range(*way.depths)[len(range(*way.depths)) // 3]
+    random, kept = np.random.default_rng(0), np.uint32(2**32 - (1 << {"fp32": 0, "tf32": 13, "bf16": 16}[operand]))
     for _ in range(-(-10_000 // len(places) ** 2)):
         numbers = (random.standard_normal(shape, np.float32) for shape in ((64, depth), (depth, 64)))
         a, b = ((x.view(np.uint32) & kept).view(np.float32) for x in numbers)
-        wanted = torch.as_tensor(product(a, b, np.zeros((64, 64), np.float32))).float().numpy()[entries]
+        wanted = torch.as_tensor(product(a, b, np.zeros((64, 64), np.float32))).float().numpy()[np.ix_(places, places)]
         found = multiply(way.rule, operand, a[places], b[:, places], promote=way.promote_every, halve_to=way.halve_to)
         found = torch.from_numpy(found).bfloat16().float().numpy() if operand == "bf16" else found
         assert np.array_equal(found, wanted)
