@@ -73,9 +73,9 @@ def mma(
     way = row.format(format, instruction)
     if way.rule is None:
         raise ValueError(f"mma(): profile must be a device with a known summation order, got {row.name!r}")
-    kind = _RESULTS.get(result)
-    if kind is None or (kind is np.float16 and not _has_half_results(way, format)):
-        has = "'float32' or 'float16'" if _has_half_results(way, format) else "'float32' here"
+    kind, halves = _RESULTS.get(result), isinstance(way.rule, Aligned | Halves) and format not in ("bf16", "tf32")
+    if kind is None or (kind is np.float16 and not halves):
+        has = "'float32' or 'float16'" if halves else "'float32' here"
         raise ValueError(f"mma(): result must be {has}, got {result!r}")
     left, right, start = (np.asarray(x._array if isinstance(x, Tensor) else x, np.float64) for x in (a, b, c))
     if left.ndim != 2 or left.shape != right.shape or start.shape != left.shape[:1]:
@@ -83,10 +83,6 @@ def mma(
         raise RuntimeError(f"mma(): a and b must be (n, K) and c (n), got {shapes}")
     left, right = (_values(name, x, format) for name, x in (("a", left), ("b", right)))
     return Tensor(definition(way.rule, format, left, right, start, result=kind))
-
-
-def _has_half_results(way: Format, operand: str) -> bool:
-    return isinstance(way.rule, Aligned | Halves) and operand not in ("bf16", "tf32")
 
 
 def _values(name: str, x: np.ndarray, operand: str) -> np.ndarray:

@@ -130,10 +130,8 @@ def find_device(device: str | os.PathLike[str] | Device) -> Device:
         raise ValueError(f"device must be one of {', '.join(DEVICES)}, or a file of measured speeds, got {device!r}")
     with one_sentence(f"device: {os.fspath(device)}", "a file of measured speeds"):
         content = json.loads(Path(device).read_text(encoding="utf-8"))
-        return Device(
-            str(content["name"]), {str(key): float(value) for key, value in content["peaks"].items()},
-            float(content["bandwidth"]), str(content["source"]),
-        )  # fmt: skip
+        peaks = {str(key): float(value) for key, value in content["peaks"].items()}
+        return Device(str(content["name"]), peaks, float(content["bandwidth"]), str(content["source"]))
 
 
 def predict_seconds(device: Device, call: Call, precision: str | None = None) -> float:

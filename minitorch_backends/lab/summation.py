@@ -154,12 +154,8 @@ def _build(part: np.ndarray, subtree_size: SubtreeSize) -> Any:
         beside: Any = _build(group, subtree_size) if len(group) > 1 else int(group[0])
         # subtrees of one sum of several terms lose the pivot's terms too
         several = isinstance(beside, tuple) and subtree_size(_least(beside[0]), _least(beside[1]), part) == size
-        tree, count = _in_order((tree, *beside) if several else (tree, beside)), size
+        tree, count = tuple(sorted((tree, *beside) if several else (tree, beside), key=_least)), size
     return tree
-
-
-def _in_order(children: tuple) -> tuple:
-    return tuple(sorted(children, key=_least))
 
 
 def _least(tree: Any) -> int:
@@ -181,11 +177,6 @@ class _Node(NamedTuple):
 
 def _leaf(index: int) -> _Node:
     return _Node(1, 0, hash((index, "term")) % (1 << 64))
-
-
-def _sum(nodes: list[_Node]) -> _Node:
-    size, terms = sum(each.size for each in nodes), sum(each.terms for each in nodes) % (1 << 64)
-    return _Node(size, 1 + max(each.depth for each in nodes), terms)
 
 
 def _tuples(tree: Any) -> Iterator[tuple]:
@@ -213,7 +204,9 @@ def _leaves(tree: Any) -> list[int]:
 def _measured_nodes(tree: Any) -> dict[int, _Node]:
     nodes: dict[int, _Node] = {} if isinstance(tree, tuple) else {id(tree): _leaf(tree)}
     for node in _tuples(tree):
-        nodes[id(node)] = _sum([nodes[id(each)] if isinstance(each, tuple) else _leaf(each) for each in node])
+        below = [nodes[id(each)] if isinstance(each, tuple) else _leaf(each) for each in node]
+        sizes, depths, terms = zip(*below, strict=True)
+        nodes[id(node)] = _Node(sum(sizes), 1 + max(depths), sum(terms) % (1 << 64))
     return nodes
 
 
