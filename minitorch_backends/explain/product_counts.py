@@ -29,7 +29,7 @@ def acted_on(call: Record | Call) -> bool:
     return affected and _multiplies(call)
 
 
-def _sums_by_flag(call: Record | Call) -> bool:
+def sums_by_flag(call: Record | Call) -> bool:
     """Whether a flag chose how the sums of a product are rounded."""
     names = call.keywords if isinstance(call, Call) else dict(call.options)
     return any(names.get(name) is not None for name in ("unit", "sums", "partial")) and _multiplies(call)
@@ -57,7 +57,7 @@ class ProductCounts:
 
     def __call__(self, call: Record | Call) -> None:
         by_role = is_by_role(call)
-        if acted_on(call) or by_role or _sums_by_flag(call):
+        if acted_on(call) or by_role or sums_by_flag(call):
             precision = call.keywords.get("precision", "ieee") if isinstance(call, Call) else call.precision
             self.obeyed, self.lowered = self.obeyed + 1, self.lowered + (precision != "ieee")
             self.by_role += by_role

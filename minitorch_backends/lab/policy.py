@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .. import backends
 from ..autograd.extras.module_scope import ModuleScopes, is_inside_module, named_parts
-from ..explain.product_counts import ProductCounts
+from ..explain.product_counts import ProductCounts, sums_by_flag
 from ..explain.sensitivity import PRECISION_FLAGS
 from ..flags.rows import NO_OPINION
 from ..flags.scopes import Scope
@@ -353,24 +353,23 @@ class Policy(Scope):
 
 
 class _Binding:
-    """The globs of a policy that no module called in its block has matched so far, and whether a product obeyed it."""
+    """The globs of a policy that no module called in its block has matched so far, and whether it changed a product."""
 
     def __init__(self, policy: Policy) -> None:
         self.left, self.names = set(policy.rules), list[str]()
         self.is_uniform, self.is_bound = policy.is_uniform, is_inside_module()
         self._roots: list[Any] = []
         self._counts = ProductCounts()
-        self.is_idle = any(
-            value not in ("ieee", NO_OPINION, None)
-            for rule in policy.rules.values()
-            for path, value in rule.forward.items()
-            if path in PRECISION_FLAGS
-        )
+        rules = [item for rule in policy.rules.values() for item in rule.forward.items() if item[0] in PRECISION_FLAGS]
+        chosen = [path for path, value in rules if value not in ("ieee", NO_OPINION, None)]
+        self.is_idle = bool(chosen)
+        self._lowers = all(path.endswith("fp32_precision") for path in chosen)  # others may choose ieee
 
     def __call__(self, call: Call) -> None:
-        """Note a kernel call, until one obeys the flags: observers make kernels slower."""
+        """Note a kernel call, until one is changed by the flags: observers make kernels slower."""
         self._counts(call)
-        if self._counts.obeyed:
+        lowered = self._counts.lowered or self._counts.by_role or sums_by_flag(call)
+        if lowered if self._lowers else self._counts.obeyed:
             self.is_idle = False
             stop_observing(self)
 
@@ -385,13 +384,14 @@ class _Binding:
         self.left = {each for each in self.left if not any(fnmatchcase(name, each) for name in self.names)}
 
     def check(self) -> None:
+        for glob in sorted(self.left) if self.names else ():
+            matching_names("Policy", self.names, glob)
         if not self.is_bound:
             message = "Policy: the block called no module; models of torch run inside interop.torch.emulate()"
             warn_caller(message)
         elif self.is_idle:
-            warn_caller(f"Policy: its precisions changed nothing: {self._counts}")
-        for glob in sorted(self.left) if self.names else ():
-            matching_names("Policy", self.names, glob)
+            none = f"its globs match no module whose products they lower ({self._counts})"
+            warn_caller(f"Policy: its precisions changed nothing: {none if self._counts.obeyed else self._counts}")
 
 
 def with_few_globs(rules: Mapping[str, Rule]) -> dict[str, Rule]:

@@ -336,6 +336,8 @@ ROWS: list[tuple[str, str, Callable[..., Any], str | None]] = [
     ("Policy", "foreign model", lambda: under(Policy({"*": "bf16"}), InNumPy(), X), "its precisions changed nothing"),
     ("Policy", "type", lambda: under(Policy({"*": "tf32"}), HALF, X.bfloat16()),
      "its precisions changed nothing: no product obeyed .*, 2 did not"),
+    ("Policy", "no product", lambda: under(Policy({"1": "bf16"}), MODEL, X),
+     r"changed nothing: its globs match no module whose products they lower \(2 products obeyed"),
     ("Policy.from_json", "names", lambda: Policy.from_json(json.dumps({"*": {"precision": "tf32"}})), "JSON from"),
     ("Policy.onnx", "names", lambda: Policy({"9": "tf32"}).onnx(["conv"]), "no module has a name like '9'"),
     ("run_under", "names", lambda: nn.utils.run_under(MODEL, Policy({"9": "ieee"})), "no module has a name like '9'"),
