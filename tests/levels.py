@@ -32,8 +32,7 @@ MULTIPLYING = (
 )  # fmt: skip
 """Tests of what multiplies by bf16 pairs or by tiles. All others run the same code with them and without."""
 
-PAGES = ("tests/project/test_docs.py", "tests/project/test_readme.py")
-"""Of their tests, those that are marked "levels"."""
+PAGES = ("tests/project/test_docs.py", "tests/project/test_readme.py")  # of their tests, those marked "levels"
 
 WORKERS = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
 """As `make test` has them."""
@@ -52,8 +51,7 @@ def main() -> int:
         places = [f"tests/kernels/{name}" for name in MULTIPLYING] if added else ["tests/kernels"]
         settings = {cpu.VARIABLE: level, cpu.EMULATION: emulated}
         shown = " ".join(f"{name}={value}" for name, value in settings.items())
-        sys.stdout.write(f"tests of kernels and pages with {shown}\n")
-        sys.stdout.flush()
+        print("tests of kernels and pages with", shown, flush=True)  # noqa: T201
         ignored = [f"--ignore=tests/kernels/{name}" for name in (*OF_ANY, *without)]
         command = [sys.executable, "-P", "-m", "pytest", "-q", *WORKERS, "-m", "levels", *places, *PAGES, *ignored]
         command += sys.argv[1:]

@@ -62,7 +62,7 @@ class Check(NamedTuple):
         kind: "batch", "threads", "shards" or "isa".
         setting: what was different, as "rows 3 to 5 of 8", "2 threads", "8 shards" or "capability avx2".
         holds: whether all results have the same bits.
-        first_difference: the first kernel call with other bits, where results differ; None where no call differs.
+        first_difference: where results differ, the first kernel call with other bits, or by another kernel; else None.
     """
 
     kind: str
@@ -327,11 +327,14 @@ def _matches(whole: np.ndarray, part: np.ndarray, size: int, rows: slice) -> boo
 def _check(
     kind: str, setting: str, holds: bool, whole: _Trace, other: _Trace, size: int = 1, rows: slice = slice(0, 1)
 ) -> Check:
-    first = None
-    if not holds:
-        pairs = [pair for pair in zip(whole.steps, other.steps, strict=False) if pair[0].kernel == pair[1].kernel]
-        first = next((b.text for a, b in pairs if _matches(a.result, b.result, size, rows) is False), None)
-    return Check(kind, setting, holds, first)
+    found: list[str] = []
+    for a, b in zip(whole.steps, other.steps, strict=False) if not holds else ():
+        if a.kernel != b.kernel and not found:
+            found.append(f"{b.text}, which {a.kernel} computed before, so that they are not compared")
+        elif a.kernel == b.kernel and _matches(a.result, b.result, size, rows) is False:
+            found.append(b.text)
+            break
+    return Check(kind, setting, holds, "; then ".join(found) or None)
 
 
 def _of_threads(function: Callable[..., Any], inputs: Any, whole: _Trace, threads: Sequence[int]) -> Iterator[Check]:

@@ -358,8 +358,7 @@ class _Binding:
     def __init__(self, policy: Policy) -> None:
         self.left, self.names = set(policy.rules), list[str]()
         self.is_uniform, self.is_bound = policy.is_uniform, is_inside_module()
-        self._roots: list[Any] = []
-        self._counts = ProductCounts()
+        self._roots, self._counts = list[Any](), ProductCounts()
         rules = [item for rule in policy.rules.values() for item in rule.forward.items() if item[0] in PRECISION_FLAGS]
         chosen = [path for path, value in rules if value not in ("ieee", NO_OPINION, None)]
         self.is_idle = bool(chosen)
@@ -387,8 +386,7 @@ class _Binding:
         for glob in sorted(self.left) if self.names else ():
             matching_names("Policy", self.names, glob)
         if not self.is_bound:
-            message = "Policy: the block called no module; models of torch run inside interop.torch.emulate()"
-            warn_caller(message)
+            warn_caller("Policy: the block called no module; models of torch run inside interop.torch.emulate()")
         elif self.is_idle:
             none = f"its globs match no module whose products they lower ({self._counts})"
             warn_caller(f"Policy: its precisions changed nothing: {none if self._counts.obeyed else self._counts}")

@@ -36,6 +36,9 @@ def test_what_differs_is_named():
     free = lab.certificate(_product, factors, invariant="none", batch_sizes=(1,), capabilities=())
     assert not free.holds
     assert free.checks[0].first_difference.startswith("in call 0, matmul of 1x300 @ 300x64 by ")
+    packed = mt.no_grad()(mt.nn.Linear(300, 512))
+    biased = lab.certificate(packed, mt.randn(64, 300), shards=(2,), threads=(), batch_sizes=(), capabilities=())
+    assert "by partial_sums, which linear computed before" in str(biased.checks[-1].first_difference)
     mixed = lab.certificate(beside_its_batch, X, invariant="batch", batch_sizes=(2,), positions=(4,), capabilities=())
     (check,) = [each for each in mixed.checks if not each.holds]
     assert (check.setting, check.first_difference) == ("rows 4 to 6 of 9", None)
