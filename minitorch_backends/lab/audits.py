@@ -199,8 +199,9 @@ class Audit:
     def summary(self) -> str:
         """Sentences: the layers kept at a higher precision, the measures, the share of operations at each precision,
         the products that no flag affects, and the number of runs."""
-        named = dict.fromkeys((self.measure, *self.budget))
-        measures = ", ".join(f"{name} is {self.measured[name]:.3g}" for name in named)
+        measures = ", ".join(
+            f"{name} is {self.measured[name]:.3g}" for name in dict.fromkeys((self.measure, *self.budget))
+        )
         bounds = ", ".join(f"{name} at most {bound:.3g}" for name, bound in self.budget.items())
         shares = ", ".join(f"{share:.1%} at {name}" for name, share in self.shares.items())
         found = f"{self._kept_layers()}{f' within a budget of {bounds}' if bounds else ''}: {measures}"
@@ -210,11 +211,10 @@ class Audit:
         if self.predicted is not None and self._trials.device is not None:
             before, after = (f"{1e3 * each:.3g} ms" for each in self.predicted)
             found += f". Products take at least {after} on {self._trials.device.name}, {before} at the current flags"
-        others = f" {str(counts).capitalize()}." if (counts := self._trials.counts).others else ""
-        below = f" Errors are relative to flags with {counts.lowered} products below ieee." * (counts.lowered > 0)
+        others = f" {str(self._trials.counts).capitalize()}." if self._trials.counts.others else ""
         listed = ", ".join(f"{name} ({kind})" for name, kind in list(self.ignored.items())[:4])
         ignored = f" Not compared: {listed}{', ...' * (len(self.ignored) > 4)}." if listed else ""
-        return f"{found}. Operations: {shares}.{others}{below}{ignored} {self.runs} runs of the model."
+        return f"{found}. Operations: {shares}.{others}{ignored} {self.runs} runs of the model."
 
     def _kept_layers(self) -> str:
         count, layers = len(self.parts), len(self._trials.layers)

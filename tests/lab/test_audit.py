@@ -227,8 +227,8 @@ def test_an_audit_asked_later_has_its_flags(net, x):
         found = lab.audit(net, x, "bf16", gradients=False)
     with mt.backends.flags(fp32_precision="bf16"):
         assert found.measure_on(x) == found.measured
-        assert found.frontier(verify=1)[-1].measured == found.measured["error"] > 0
-    assert "Errors are relative to flags with 5 products below ieee." in str(found)
+        assert found.measured["error"] > 0
+        assert found.frontier(verify=1)[-1].measured == found.measured["error"]
 
 
 class Odd(nn.Module):
