@@ -34,8 +34,7 @@ MULTIPLYING = (
 
 PAGES = ("tests/project/test_docs.py", "tests/project/test_readme.py")  # of their tests, those marked "levels"
 
-WORKERS = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
-"""As `make test` has them."""
+WORKERS = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")  # as `make test` has them
 
 
 def main() -> int:
