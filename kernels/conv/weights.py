@@ -246,7 +246,7 @@ def packing(
     sizes = [deep * len(offsets) * panel.k_bytes for offsets in taps]
     starts = [0, *itertools.accumulate(groups * -(-panels * size // 64) * 64 for size in sizes)]
     tables = tuple(np.array(offsets, np.int64) for offsets in taps)
-    rows = panel.depth * (min(abs(side.line_stride), abs(side.k_stride)) // tap_stride if tap_stride else 1)
+    rows = panel.depth * (len(set().union(*taps)) if tap_stride else 1)
     passes = []
     for start, size, table in zip(starts, sizes, tables, strict=False):
         one = Weights(

@@ -16,24 +16,11 @@ PACKAGE = "minitorch_backends"
 # The floors, lowest first. A part (a module or folder of the package, or kernels/) may import parts of its own floor
 # and below.
 FLOORS = [
-    {"kernels", "display", "index"},
-    {"flags"},
-    {"compat"},
-    {"backends"},
-    {"tensor"},
-    {"autograd"},
-    {"dispatch"},
-    {"random"},
-    {"serialization"},
-    {"ops"},
-    {"namespaces"},
-    {"fft", "linalg", "special"},
-    {"nn"},
-    {"amp", "func", "optim", "utils", "testing", "profiles"},
-    {"explain"},
-    {"lab", "interop"},
+    {"kernels", "display", "index"}, {"flags"}, {"compat"}, {"backends"}, {"tensor"}, {"autograd"}, {"dispatch"},
+    {"random"}, {"serialization"}, {"ops"}, {"namespaces"}, {"fft", "linalg", "special"}, {"nn"},
+    {"amp", "func", "optim", "utils", "testing", "profiles"}, {"explain"}, {"lab", "interop"},
     {"pytest_plugin", "cli", "compile_ahead", "__main__", "__init__"},
-]
+]  # fmt: skip
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 KERNEL_FLOORS = [

@@ -149,33 +149,15 @@ def test_what_is_computed(dtype: Any) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda a: a + a,
-        lambda a: a + 1,
-        lambda a: a * 2,
-        lambda a: a / a,
-        lambda a: -a,
-        lambda a: a.add_(a),
-        lambda a: a.sum(),
-        lambda a: a.mean(),
-        lambda a: a.max(),
-        lambda a: a < a,
-        lambda a: a.sort(),
-        lambda a: a.cumsum(0),
-        lambda a: a.exp(),
-        lambda a: a.relu(),
-        lambda a: a.softmax(0),
-        lambda a: a.norm(),
-        lambda a: mt.einsum("i,i->", a, a),
-        lambda a: mt.isin(a, a),
-        lambda a: a.index_add(0, mt.tensor([0]), a[:1]),
-        lambda a: mt.allclose(a, a),
-        lambda a: mt.arange(3, dtype=a.dtype),
-        lambda a: mt.rand(3, dtype=a.dtype),
-        lambda a: mt.randint(0, 3, (3,), dtype=a.dtype),
-        lambda a: a.clone().normal_(),
+        lambda a: a + a, lambda a: a + 1, lambda a: a * 2, lambda a: a / a, lambda a: -a, lambda a: a.add_(a),
+        lambda a: a.sum(), lambda a: a.mean(), lambda a: a.max(), lambda a: a < a, lambda a: a.sort(),
+        lambda a: a.cumsum(0), lambda a: a.exp(), lambda a: a.relu(), lambda a: a.softmax(0), lambda a: a.norm(),
+        lambda a: mt.einsum("i,i->", a, a), lambda a: mt.isin(a, a), lambda a: a.index_add(0, mt.tensor([0]), a[:1]),
+        lambda a: mt.allclose(a, a), lambda a: mt.arange(3, dtype=a.dtype), lambda a: mt.rand(3, dtype=a.dtype),
+        lambda a: mt.randint(0, 3, (3,), dtype=a.dtype), lambda a: a.clone().normal_(),
         lambda a: mt.nn.functional.conv1d(a.view(1, 1, 4), a.view(1, 1, 4)),
     ],
-)
+)  # fmt: skip
 def test_arithmetic_is_refused(dtype: Any, call: Any) -> None:
     with pytest.raises(NotImplementedError, match=rf"{dtype!r}(;|,).*(use|pass|expected) "):
         call(every(dtype)[1:5])
