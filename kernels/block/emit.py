@@ -188,11 +188,9 @@ def prefetch_to_write(builder: ir.IRBuilder, at: ir.Value, lines: int = 1) -> No
 
 
 def loop(
-    builder: ir.IRBuilder,
-    count: ir.Value,
-    carried: Sequence[ir.Value],
+    builder: ir.IRBuilder, count: ir.Value, carried: Sequence[ir.Value],
     body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
-) -> list[ir.Value]:
+) -> list[ir.Value]:  # fmt: skip
     """Emit `for index in range(count)`, of at least one turn, around `body(index, values)`, which returns the values
     that the next turn sees. The values after the last turn are the result."""
     entry, block = builder.block, builder.append_basic_block("loop")
@@ -226,11 +224,9 @@ def either(builder: ir.IRBuilder, condition: ir.Value, yes: Callable[[], list], 
 
 
 def loop_of_any(
-    builder: ir.IRBuilder,
-    count: ir.Value,
-    carried: Sequence[ir.Value],
+    builder: ir.IRBuilder, count: ir.Value, carried: Sequence[ir.Value],
     body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
-) -> list[ir.Value]:
+) -> list[ir.Value]:  # fmt: skip
     """`loop` of any number of turns."""
     some = builder.icmp_signed(">", count, count.type(0))
     return either(builder, some, lambda: loop(builder, count, carried, body), lambda: list(carried))

@@ -23,6 +23,8 @@ from .gather_scatter import widen
 
 VECTOR_BYTES = 64 if cpu.refusal("avx512") is None else 32
 
+_NEVER = 1 << 30  # the number of a lane that is below no limit
+
 _FIELDS = (
     "weighs", "spreads", "taps", "stride", "dilation", "phase", "outputs", "across", "segments", "nested", "beside",
 )  # fmt: skip
@@ -93,8 +95,8 @@ class Lanes:
     def below(self, limit: ir.Value, numbers: ir.Constant | None = None) -> ir.Value:
         """Lanes whose numbers are less than an int64."""
         builder, numbers = self.builder, numbers or e.lane_numbers(self.count)
-        limit = builder.select(builder.icmp_signed("<", limit, e.I64(1 << 30)), limit, e.I64(1 << 30))
-        limit = builder.select(builder.icmp_signed(">", limit, e.I64(-1 << 30)), limit, e.I64(-1 << 30))
+        limit = builder.select(builder.icmp_signed("<", limit, e.I64(_NEVER)), limit, e.I64(_NEVER))
+        limit = builder.select(builder.icmp_signed(">", limit, e.I64(-_NEVER)), limit, e.I64(-_NEVER))
         return builder.icmp_signed("<", numbers, e.broadcast(builder, builder.trunc(limit, e.I32), self.count))
 
     def store_some(self, value: ir.Value, at: ir.Value, mask: ir.Value) -> None:
@@ -155,27 +157,42 @@ class Columns(Lanes):
         self.width = self.count // self.segments
         before = builder.mul(row, e.I64(self.count * self.phases))
         self.results_left = builder.sub(self.field("result_columns"), before)
-        self.reading: list[ir.Value | None] = []
+        self.reading: list[list[tuple[int, ir.Value | None]]] = []
         self.whole = False
 
-    def _numbers(self, raw: int, step: int) -> tuple[ir.Constant, list[tuple[int, ir.Constant]]]:
-        """For one of `step` vectors of neighbours: the columns of its lanes, and its segments with their lanes."""
-        lanes = range(raw * self.count, (raw + 1) * self.count)
-        owners = [lane // (step * self.width) for lane in lanes]
-        columns = ir.Constant(e.vector(e.I32, self.count), [lane % (step * self.width) for lane in lanes])
-        kind = e.vector(e.I1, self.count)
-        return columns, [(one, ir.Constant(kind, [each == one for each in owners])) for one in sorted(set(owners))]
+    def _columns(self, step: int) -> list[list[tuple[int, ir.Constant]]]:
+        """For each of `step` vectors of neighbours its segments, each with the columns of its lanes. Those of steps of
+        more than two are read as one vector."""
+        kind, found = e.vector(e.I32, self.count), []
+        if step > 2:
+            return [[(0, ir.Constant(kind, list(range(0, step * self.count, step))))]]
+        for start in range(0, step * self.count, self.count):
+            lanes = [divmod(lane, step * self.width) for lane in range(start, start + self.count)]
+            owns = {one: [column if own == one else _NEVER for own, column in lanes] for one, _ in lanes}
+            found.append([(one, ir.Constant(kind, columns)) for one, columns in owns.items()])
+        return found
+
+    def _masks(self, step: int, limit: ir.Value, first: ir.Value | None = None) -> list[list[tuple[int, ir.Value]]]:
+        """For each of `step` vectors its segments, each with a mask of the lanes whose columns are from `first` on and
+        below a limit. A mask of one comparison: where LLVM splits a masked load in two, it reads what an `and` with a
+        constant has left out."""
+        builder = self.builder
+
+        def mask(own: ir.Constant) -> ir.Value:
+            below = self.below(limit, own)
+            return below if first is None else builder.and_(builder.not_(self.below(first, own)), below)
+
+        return [[(segment, mask(own)) for segment, own in columns] for columns in self._columns(step)]
 
     def _pieces(self, at: ir.Value, step: int, channel: str, masks: list) -> list[list[tuple]]:
         """For each of `step` vectors of neighbours: where its segments lie, and the masks of these."""
         builder, found = self.builder, []
-        for raw, mask in enumerate(masks):
+        for raw, own in enumerate(masks):
             pieces = []
-            for segment, own in self._numbers(raw, step)[1]:
+            for segment, mask in own:
                 here = e.offset(builder, at, (raw * self.count - segment * step * self.width) * self.element.size)
-                if segment:
-                    here = e.offset(builder, here, builder.mul(self.field(channel), e.I64(segment)))
-                pieces.append((here, mask if self.segments == 1 else builder.and_(mask, own)))
+                here = e.offset(builder, here, builder.mul(self.field(channel), e.I64(segment)))
+                pieces.append((here, mask))
             found.append(pieces)
         return found
 
@@ -192,26 +209,20 @@ class Columns(Lanes):
 
     def begin_line(self, source: ir.Value) -> None:
         """Find which lanes meet a column that exists, where the first one meets column `source`."""
-        builder, self.reading = self.builder, [None] * self.step if self.whole else []
         if self.whole:
+            self.reading = [[(0, None)]] * self.step
             return
-        limit = builder.sub(self.field("columns"), source)
+        builder, limit = self.builder, self.builder.sub(self.field("columns"), source)
         if self.weighs:  # what no result meets is zero on both sides
             most = builder.add(builder.mul(builder.sub(self.results_left, e.I64(1)), e.I64(self.step)), e.I64(1))
             limit = builder.select(builder.icmp_signed("<", most, limit), most, limit)
-        if self.step > 2:
-            numbers = [ir.Constant(e.vector(e.I32, self.count), list(range(0, self.step * self.count, self.step)))]
-        else:
-            numbers = [self._numbers(raw, self.step)[0] for raw in range(self.step)]
-        for columns in numbers:
-            before = self.below(builder.sub(e.I64(0), source), columns)
-            self.reading.append(builder.and_(builder.not_(before), self.below(limit, columns)))
+        self.reading = self._masks(self.step, limit, builder.sub(e.I64(0), source))
 
     def read(self, at: ir.Value) -> ir.Value:
         """What a tap meets."""
         if self.step > 2:
             kind, stride = e.vector(self.element.stored, self.count), e.I64(self.step * self.element.size)
-            return self.convert(e.masked_load(self.builder, kind, at, self.element.size, self.reading[0], stride))
+            return self.convert(e.masked_load(self.builder, kind, at, self.element.size, self.reading[0][0][1], stride))
         raws = [self._load(pieces) for pieces in self._pieces(at, self.step, "read_channel", self.reading)]
         if self.step == 1:
             return self.convert(raws[0])
@@ -221,13 +232,14 @@ class Columns(Lanes):
 
     def read_result(self, at: ir.Value) -> ir.Value:
         """What lies where results do, zero behind the last one."""
-        mask = None if self.whole else self.below(self.results_left, self._numbers(0, 1)[0])
-        return self.convert(self._load(self._pieces(at, 1, "write_channel", [mask])[0]))
+        masks = [[(0, None)]] if self.whole else self._masks(1, self.results_left)
+        return self.convert(self._load(self._pieces(at, 1, "write_channel", masks)[0]))
 
     def _of_channels(self, at: ir.Value, step: ir.Value) -> ir.Value:
         """A number of each channel in all its lanes."""
         builder, found = self.builder, None
-        for segment, own in self._numbers(0, 1)[1]:
+        for segment in range(self.segments):
+            own = ir.Constant(e.vector(e.I1, self.count), [lane // self.width == segment for lane in range(self.count)])
             here = e.offset(builder, at, builder.mul(step, e.I64(segment)))
             value = e.broadcast(builder, e.load(builder, self.element.working, here, self.size), self.count)
             found = value if found is None else builder.select(own, value, found)
@@ -256,27 +268,19 @@ class Columns(Lanes):
             half, kind = self.count // 2, e.vector(e.I32, self.count)
             orders = [[lane + raw * half + of * self.count for lane in range(half) for of in (0, 1)] for raw in (0, 1)]
             values = [builder.shuffle_vector(*values, ir.Constant(kind, order)) for order in orders]
-        masks = [self.below(self.results_left, self._numbers(raw, phases)[0]) for raw in range(phases)]
-        places = list(zip(values, self._pieces(at, phases, "write_channel", masks), strict=True))
+        pieces = self._pieces(at, phases, "write_channel", self._masks(phases, self.results_left))
 
-        def some() -> list:
-            for value, pieces in places:
-                for here, mask in pieces:
-                    self.store_elements(value, here, mask)
+        def store(masked: bool) -> list:
+            for value, own in zip(values, pieces, strict=True):
+                for here, mask in own:
+                    self.store_elements(value, here, mask if masked else None)
             return []
 
-        def whole() -> list:
-            for value, ((here, _),) in places:
-                self.store_elements(value, here, None)
-            return []
-
-        if self.whole:
-            whole()
-        elif self.segments > 1 or VECTOR_BYTES == 64:
-            some()
+        if self.whole or self.segments > 1 or VECTOR_BYTES == 64:
+            store(masked=not self.whole)
         else:  # AVX2 stores with a mask in twelve times the time
-            least = e.I64(self.count * phases)
-            e.either(builder, builder.icmp_signed(">=", self.results_left, least), whole, some)
+            least = builder.icmp_signed(">=", self.results_left, e.I64(self.count * phases))
+            e.either(builder, least, lambda: store(masked=False), lambda: store(masked=True))
 
 
 def lanes_of(builder: ir.IRBuilder, leaf: Any, plan: ir.Value, row: ir.Value) -> Channels | Columns:

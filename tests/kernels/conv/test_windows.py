@@ -28,7 +28,6 @@ def _last(array: np.ndarray) -> np.ndarray:
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
 
 
-@pytest.mark.xfail(cpu.is_emulated("avx512"), reason="depthwise: wrong where AVX2 emulates AVX-512", strict=False)
 @pytest.mark.parametrize("layout", [np.asarray, _last], ids=["rows", "channels last"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_any_window_has_the_bits_of_its_own_code(name: str, layout: Any, monkeypatch: pytest.MonkeyPatch) -> None:
