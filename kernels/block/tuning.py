@@ -194,26 +194,18 @@ class Tuning(NamedTuple):
 
 _LEVELS: dict[str, dict[str, Any]] = {
     "amx": {
-        "products_per_microsecond": 6e5,
-        "exact_products": 16_000_000,
-        "exact_lines": 64,
+        "products_per_microsecond": 6e5, "exact_products": 16_000_000, "exact_lines": 64, "one_step_most": 512,
         "tile_products": {"bf16": 30_000, "tf32": 170_000, "fp16": 170_000, "bf16x6": 600_000, "tf32x3": 600_000},
-        "tile_batch_products": {"bf16x6": 200_000, "tf32x3": 30_000},
-        "one_step_most": 512,
-        "strip_caches": 4,
-        "column_caches": 4,
+        "tile_batch_products": {"bf16x6": 200_000, "tf32x3": 30_000}, "strip_caches": 4, "column_caches": 4,
     },
     "avx512_bf16": {"products_per_microsecond": 6e4, "column_caches": 4},
     "avx512": {"wide_columns_most": 512, "rows_across_most": 16, "rows_split_most": 32, "columns_most": 8},
     "avx2": {
-        "wide_columns_most": 512,
-        "rows_across_most": 6,
-        "rows_converted_most": 16,
-        "rows_split_most": 6,
+        "wide_columns_most": 512, "rows_across_most": 6, "rows_converted_most": 16, "rows_split_most": 6,
         "rows_kept_most": 4,
     },
     "portable": {"block_part": 8, "sums_part": 8, "rounded_products_most": 16_000_000},
-}
+}  # fmt: skip
 """By level: what differs from the defaults."""
 
 _ROWS: dict[str, dict[str, dict[str, Any]]] = {

@@ -242,17 +242,11 @@ def acting_rounding(name: str, rounding: str | None) -> str | None:
 
 _BY_32 = Scale(32, "e8m0")
 _MX = "in blocks of 32 along K, with powers of two as scales"
+_NV = "in blocks of 16 along K, with scales in E4M3 and one of the tensor"
 
 for _row in (
     Precision("mxfp4", "e2m1", 1, _ONE, f"operands rounded to E2M1 {_MX}", scale=_BY_32),
-    Precision(
-        "nvfp4",
-        "e2m1",
-        1,
-        _ONE,
-        "operands rounded to E2M1 in blocks of 16 along K, with scales in E4M3 and one of the tensor",
-        scale=Scale(16, "e4m3"),
-    ),
+    Precision("nvfp4", "e2m1", 1, _ONE, f"operands rounded to E2M1 {_NV}", scale=Scale(16, "e4m3")),
     Precision("mxfp6", "e2m3", 1, _ONE, f"operands rounded to E2M3 {_MX}", scale=_BY_32),
     Precision("e5m2", "e5m2", 1, _ONE, "operands rounded to E5M2 with a scale of the tensor", scale=Scale()),
     Precision("mxfp8", "e4m3", 1, _ONE, f"operands rounded to E4M3 {_MX}", scale=_BY_32),

@@ -88,5 +88,5 @@ def test_archives(tmp_path):
     assert {name: found.read(name) for name in contents} == contents
     assert (len(found), found.read("20.o")) == (20, None)
     damaged = archive.Archive(packed[:-20] + bytes(20))
-    assert damaged.read("9.o") is None or damaged.read("9.o") != contents["9.o"]
+    assert damaged.read("9.o") is None
     assert len(archive.Archive(b"")) == 0
