@@ -26,7 +26,7 @@ def zeros_like(like: Tensor) -> Tensor:
 
 
 def unit_vectors(like: Tensor) -> list[Tensor]:
-    """For each element of a tensor, the tensor that is one there and zero elsewhere."""
+    """One tensor for each element of `like`: one at that element, and zero elsewhere."""
     size = like.numel()
     return [adopt(row.reshape(like._array.shape)) for row in np.eye(size, dtype=like._array.dtype)]
 

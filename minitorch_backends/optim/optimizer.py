@@ -32,7 +32,7 @@ Hook = Callable[..., Any]
 
 _before_any: dict[int, Hook] = {}
 _after_any: dict[int, Hook] = {}
-"""What runs around the steps of all optimizers."""
+"""Hooks that run before and after every step of any optimizer."""
 
 
 def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:

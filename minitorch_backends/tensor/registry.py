@@ -8,8 +8,8 @@ from typing import Any
 
 
 class Declarations(dict[str, Any]):
-    """What modules declare, by name. `modules` says which module declares a name, before it is loaded too: at a name's
-    first use, or when all are looked at."""
+    """Declarations by name. `modules` has the module of each, which is imported when the name is first looked up, or
+    when all declarations are listed."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -120,7 +120,7 @@ def test_halves_of_k_are_found_and_act_on_float32(rule: Any, halve_to: int, tmp_
 
 
 def test_orders_that_depend_on_the_place_are_found_by_place() -> None:
-    """As OpenBLAS by AVX2 adds some rows and columns in two lanes, and the others in one."""
+    """OpenBLAS by AVX2 is such a product: it adds some rows and columns in two lanes, and the others in one."""
 
     def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         parts = multiply(Lanes(2), "fp32", a[:40], b), multiply(Chain(), "fp32", a[40:], b)

@@ -33,7 +33,7 @@ def our_tf32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
      (torch_bfloat16, "bf16", range(64)), (our_tf32, "tf32", range(64))],
 )  # fmt: skip
 def test_random_products_have_the_bits_of_the_measured_rule(product, operand, places) -> None:
-    """Of a K that the rule is shown for, at places of one order. A library of an unknown rule is refused by name."""
+    """At places of one order, with a K for which the rule was shown. A library with another rule is skipped."""
     try:
         way = measure(product, [operand], places=places).format(operand)
     except ValueError as refusal:

@@ -280,7 +280,7 @@ class Topology(NamedTuple):
     """The CPUs that may be used."""
 
     nodes: dict[int, tuple[int, ...]]
-    """For each NUMA node with available CPUs, its logical CPUs. A machine without NUMA information has one node, 0."""
+    """The available logical CPUs by NUMA node. A machine without NUMA information has one node, 0."""
     physical: tuple[int, ...]
     """The first logical CPU of each core, in the order of nodes and numbers."""
 

@@ -266,7 +266,7 @@ class Builder:
 
 
 def _free_names(label: str, names: Collection[str], defined: Collection[str], visible: Collection[str]) -> list[str]:
-    """Those names that outer graphs define. Raises ValueError for names that are not defined yet."""
+    """The names that only outer graphs define. Raises ValueError for those that no graph defines yet."""
     outer = [name for name in names if name and name not in defined]
     for name in outer:
         if name not in visible:

@@ -152,7 +152,7 @@ def _tensors_of(plan: Plan, operands: Sequence[Any]) -> list[Tensor]:
 
 
 def run_plan(plan: Plan, operands: Sequence[Any], precision: Any, executor: Any) -> Tensor:
-    """What `Plan.run` does."""
+    """The contraction of a plan over operands; the arguments are those of `Plan.run`."""
     tensors = _tensors_of(plan, operands)
     precision = step_precisions(plan, precision)
     if executor is not None:
