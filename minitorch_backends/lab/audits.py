@@ -198,10 +198,9 @@ class Audit:
 
     def summary(self) -> str:
         """Sentences: the layers kept at a higher precision, the measures, the share of operations at each precision,
-        the products that no flag affects, and the number of runs."""
-        measures = ", ".join(
-            f"{name} is {self.measured[name]:.3g}" for name in dict.fromkeys((self.measure, *self.budget))
-        )
+        the products that no flag affects, a reference that is below ieee, and the number of runs."""
+        named = dict.fromkeys((self.measure, *self.budget))
+        measures = ", ".join(f"{name} is {self.measured[name]:.3g}" for name in named)
         bounds = ", ".join(f"{name} at most {bound:.3g}" for name, bound in self.budget.items())
         shares = ", ".join(f"{share:.1%} at {name}" for name, share in self.shares.items())
         found = f"{self._kept_layers()}{f' within a budget of {bounds}' if bounds else ''}: {measures}"
@@ -212,6 +211,7 @@ class Audit:
             before, after = (f"{1e3 * each:.3g} ms" for each in self.predicted)
             found += f". Products take at least {after} on {self._trials.device.name}, {before} at the current flags"
         others = f" {str(self._trials.counts).capitalize()}." if self._trials.counts.others else ""
+        others += " Errors are relative to flags at which products are below ieee." * (not self._trials.is_exact)
         listed = ", ".join(f"{name} ({kind})" for name, kind in list(self.ignored.items())[:4])
         ignored = f" Not compared: {listed}{', ...' * (len(self.ignored) > 4)}." if listed else ""
         return f"{found}. Operations: {shares}.{others}{ignored} {self.runs} runs of the model."

@@ -38,20 +38,15 @@ _PATIENCE = 1800
 
 _LOWERED = {
     "portable": {
-        "NPY_DISABLE_CPU_FEATURES": ("X86_V3", "X86_V4", "AVX512"),
-        "OPENBLAS_CORETYPE": "Nehalem",
-        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX,-AVX2,-FMA,-FMA4,-AVX512F",
-        "ATEN_CPU_CAPABILITY": "default",
+        "NPY_DISABLE_CPU_FEATURES": ("X86_V3", "X86_V4", "AVX512"), "OPENBLAS_CORETYPE": "Nehalem",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX,-AVX2,-FMA,-FMA4,-AVX512F", "ATEN_CPU_CAPABILITY": "default",
         "ONEDNN_MAX_CPU_ISA": "SSE41",
     },
     "avx2": {
-        "NPY_DISABLE_CPU_FEATURES": ("X86_V4", "AVX512"),
-        "OPENBLAS_CORETYPE": "Haswell",
-        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F",
-        "ATEN_CPU_CAPABILITY": "avx2",
-        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "NPY_DISABLE_CPU_FEATURES": ("X86_V4", "AVX512"), "OPENBLAS_CORETYPE": "Haswell",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2",
     },
-}
+}  # fmt: skip
 """What keeps other libraries to the instructions of a capability; of NumPy's names the beginnings."""
 
 

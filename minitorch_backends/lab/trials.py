@@ -64,6 +64,7 @@ class Trials:
         measures_gradients: whether the measures include the change of the gradients, which takes another call of the
             model.
         ignored: the classes of the parts of an output that are not compared, by name.
+        is_exact: whether no product is below ieee under the current flags, to which errors are relative.
     """
 
     @restore_on_failure
@@ -87,6 +88,7 @@ class Trials:
         with record() as log:
             for product, place in itertools.product(self.products[:2], range(len(self.batches))):
                 self._truth(product, place)
+        self.is_exact = not (log.product_counts.lowered or log.product_counts.by_role)
         self.parts: dict[str, Sequence[str]] = dict(parts or {})
         if parts:  # as another process found them
             return
