@@ -54,17 +54,14 @@ if TYPE_CHECKING:
     from .distances import cosine_similarity, pairwise_distance
     from .fft.stft import *
     from .fft.windows import *
-    from .linalg.determinant import logdet
+    from .linalg.determinant import det_of as det, logdet, slogdet_of as slogdet
     from .linalg.matrix_functions import matrix_exp, matrix_power
-    from .linalg.legacy import cholesky, det, inverse, lu_solve, orgqr, ormqr, pinverse, qr, slogdet, svd
-    from .linalg.legacy import triangular_solve
-    from .linalg.legacy import lu_of as lu
-    from .linalg.legacy import norm_of as norm
-    from .linalg.legacy import vander_of as vander
-    from .linalg.singular import pca_lowrank, svd_lowrank
-    from .linalg.lu import lu_unpack
-    from .linalg.orthogonal import geqrf
-    from .linalg.triangular import cholesky_inverse, cholesky_solve
-    from .linalg.vectors import cross_product as cross
+    from .linalg.lu import lu_of as lu, lu_solve_of as lu_solve, lu_unpack
+    from .linalg.norms import norm_of as norm
+    from .linalg.orthogonal import geqrf, orgqr, ormqr, qr_of as qr
+    from .linalg.singular import pca_lowrank, pinverse, svd_lowrank, svd_of as svd
+    from .linalg.solve import inverse
+    from .linalg.triangular import cholesky_inverse, cholesky_of as cholesky, cholesky_solve, triangular_solve
+    from .linalg.vectors import cross_product as cross, vander_of as vander
     from .derived_methods import *
     from .view_copies import *

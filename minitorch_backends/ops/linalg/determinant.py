@@ -18,7 +18,7 @@ from .checks import call, declare, of_square
 from .lu import lu_solve
 from .solve import inv_ex
 
-__all__ = ["det", "logdet", "slogdet"]
+__all__ = ["det", "det_of", "logdet", "slogdet", "slogdet_of"]
 
 
 def _parity(pivots: np.ndarray) -> np.ndarray:
@@ -198,3 +198,18 @@ def logdet(A: Tensor) -> Tensor:
     if A._array.dtype.kind == "c":
         return sign.log() + logarithm
     return logarithm.where(sign >= 0, float("nan"))
+
+
+# As names of the package, with their older arguments
+
+
+@composite(name="det", takes="fc")
+def det_of(input: Tensor) -> Tensor:
+    """`linalg.det`."""
+    return det(input)
+
+
+@composite(name="slogdet", takes="fc")
+def slogdet_of(input: Tensor) -> tuple[Tensor, Tensor]:
+    """`linalg.slogdet`."""
+    return slogdet(input)

@@ -16,8 +16,8 @@ from .checks import call, declare, of_floating, of_matrices, of_square, raise_fo
 from .triangular import fitting, solve_triangular
 
 __all__ = [
-    "ldl_factor", "ldl_factor_ex", "ldl_solve", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack",
-    "permutation", "permute_rows", "unit_lower",
+    "ldl_factor", "ldl_factor_ex", "ldl_solve", "lu", "lu_factor", "lu_factor_ex", "lu_of", "lu_solve", "lu_solve_of",
+    "lu_unpack", "permutation", "permute_rows", "unit_lower",
 ]  # fmt: skip
 
 
@@ -304,3 +304,18 @@ def _refuse_pivots(swaps: np.ndarray, n: int) -> None:
                     f"of row {at + 1} has no second; pass the pivots of ldl_factor"
                 )
             at += 1 + row[at]
+
+
+# As names of the package, with their older arguments
+
+
+@composite(name="lu_solve", takes="fc", aliases={"input": "b"}, autocast="float32")
+def lu_solve_of(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """`linalg.lu_solve`, the right side first."""
+    return lu_solve(LU_data, LU_pivots, b)
+
+
+@composite(name="lu", takes="fc")
+def lu_of(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """`linalg.lu_factor` as a plain tuple, or with `get_infos` `linalg.lu_factor_ex`."""
+    return lu_factor_ex(A, pivot=pivot) if get_infos else tuple(lu_factor(A, pivot=pivot))

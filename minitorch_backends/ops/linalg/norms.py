@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...dispatch.op import composite
 from ...tensor.dtypes import promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dims
@@ -13,7 +14,7 @@ from .checks import declare, of_floating, of_matrices, of_square, tensor_argumen
 from .singular import svdvals
 from .solve import inv_ex
 
-__all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
+__all__ = ["cond", "matrix_norm", "norm", "norm_of", "vector_norm"]
 
 _BY_VALUES = ("nuc", 2, -2)
 _BY_SUMS = (1, -1, math.inf, -math.inf)
@@ -141,3 +142,19 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         inverse = inverse.where((info == 0)[..., None, None], 0)
     found = matrix_norm(A, p) * matrix_norm(inverse, p)
     return found.where(info == 0, math.inf) if info._array.any() else found
+
+
+# As names of the package, with their older arguments
+
+
+@composite(name="norm", takes="fc")
+def norm_of(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+    """sum(|input|^p)^(1/p) of vectors along `dim`, an int or several; of all elements by default.
+
+    `p` is 2 by default ("fro"). inf and -inf give the largest and smallest absolute value, 0 counts nonzero elements.
+    "nuc" gives the sum of the singular values of matrices along two dimensions. The gradient is 0 where the norm is.
+    Raises RuntimeError for integers, and for infinite and negative norms of empty vectors.
+    """
+    if p == "nuc":
+        return matrix_norm(input, p, range(input.ndim) if dim is None else dim, keepdim, dtype=dtype)
+    return norm_of_elements(input, p, dim, keepdim, dtype=dtype)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dispatch.op import Array, op
+from ...dispatch.op import Array, composite, op
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..gradients import no_derivative
@@ -15,7 +15,7 @@ from ..views.join import cat
 from .checks import call, declare, empty_factors, of_matrices
 from .triangular import halved_diagonal, solve_triangular
 
-__all__ = ["geqrf", "householder_product", "qr"]
+__all__ = ["geqrf", "householder_product", "orgqr", "ormqr", "qr", "qr_of"]
 
 
 class QR(NamedTuple):
@@ -118,3 +118,37 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     inner = adopt(np.eye(k, dtype=A._array.dtype)) + tau[..., None] * (adjoint(V) @ V).triu(1)
     T = solve_triangular(inner, tau.diag_embed(), upper=True, unitriangular=True)
     return identity - V @ (T @ adjoint(V[..., :n, :]))
+
+
+# As names of the package, with their older arguments
+
+
+@composite(name="qr", takes="fc", autocast="float32")
+def qr_of(input: Tensor, some: bool = True) -> QR:
+    """`linalg.qr` in mode "reduced" if `some`, else "complete"."""
+    return qr(input, "reduced" if some else "complete")
+
+
+@composite(widen=True, takes="fc", product="matmul", autocast="float32")
+def orgqr(input: Tensor, input2: Tensor) -> Tensor:
+    """`linalg.householder_product`."""
+    return householder_product(input, input2)
+
+
+@composite(widen=True, takes="fc", product="matmul", aliases={"input2": "tau", "input3": "other"}, autocast="float32")
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q @ other, or other @ Q unless `left`, with the whole square Q of `geqrf`'s reflectors; Q.H if `transpose`.
+
+    input: (..., m, n); tau: (..., r), of the first r columns, where r is at most m and n; other: (..., m, k), or
+    (..., k, m). Raises RuntimeError otherwise.
+    """
+    if input.ndim < 2 or other.ndim < 2 or not tau.ndim or tau.shape[-1] > min(input.shape[-2:]):
+        raise RuntimeError(
+            "ormqr(): input must be (..., m, n), tau (..., r) with r <= min(m, n), and other (..., m, k) or "
+            f"(..., k, m), got shapes {list(input.shape)}, {list(tau.shape)} and {list(other.shape)}"
+        )
+    m, count = input._array.shape[-2], tau._array.shape[-1]
+    columns = adopt(np.zeros((*input._array.shape[:-1], m - count), input._array.dtype))
+    Q = householder_product(cat([input[..., :count], columns], -1), tau)
+    Q = Q.mH if transpose else Q
+    return Q @ other if left else other @ Q

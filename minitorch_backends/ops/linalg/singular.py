@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.modes import derives_from
-from ...dispatch.op import Array, op
+from ...dispatch.op import Array, composite, op
 from ...kernels import linalg as kernels
 from ...tensor.call_errors import argument_errors, refuse_other_than_tensor, scalar
 from ...tensor.tensor import Tensor, adopt
@@ -18,7 +18,7 @@ from .checks import call, declare, of_finite, of_floating, of_matrices, of_squar
 from .eigen import eigvalsh, equal_values, is_zero, over_differences, quotient, refuse_phases, through_values
 from .orthogonal import qr
 
-__all__ = ["matrix_rank", "pinv", "svd", "svdvals"]
+__all__ = ["matrix_rank", "pinv", "pinverse", "svd", "svd_of", "svdvals"]
 
 
 DRIVERS = (None, "gesvd", "gesvdj", "gesvda")
@@ -256,3 +256,30 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     """
     q = min(6, *_sizes("pca_lowrank", A)) if q is None else q
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
+
+
+# As names of the package, with their older arguments
+
+
+@composite(takes="fc", autocast="float32")
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """`linalg.pinv` with `rtol=rcond`."""
+    return pinv(input, rtol=rcond)
+
+
+class SVDWithV(NamedTuple):
+    U: Any
+    S: Any
+    V: Any
+
+
+@composite(name="svd", takes="fc", autocast="float32")
+def svd_of(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVDWithV:
+    """`linalg.svd` with V in place of its adjoint; thin matrices if `some`; zeros for U and V unless `compute_uv`."""
+    if compute_uv:
+        U, S, Vh = svd(input, not some)
+        return SVDWithV(U, S, Vh.mH)
+    m, n = input._array.shape[-2:]
+    batch = input._array.shape[:-2]
+    nothing = [adopt(np.zeros((*batch, size, size), input._array.dtype)) for size in (m, n)]
+    return SVDWithV(nothing[0], svdvals(input), nothing[1])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ...autograd.modes import derives
 from ...backends.precision_policy import resolve
-from ...dispatch.op import Array, op
+from ...dispatch.op import Array, composite, op
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
@@ -16,7 +16,7 @@ from .checks import call_at_precision, declare, of_matrices, of_square, raise_fo
 from .lu import lu_solve
 from .triangular import fitting
 
-__all__ = ["inv", "inv_ex", "solve", "solve_ex", "solve_with_factors", "tensorinv", "tensorsolve"]
+__all__ = ["inv", "inv_ex", "inverse", "solve", "solve_ex", "solve_with_factors", "tensorinv", "tensorsolve"]
 
 
 # Inverses
@@ -227,3 +227,12 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
             f"{list(A.shape)} and {list(B.shape)}"
         )
     return solve(moved.reshape(rows, columns), B.reshape(rows)).reshape(wanted)
+
+
+# As names of the package, with their older arguments
+
+
+@composite(takes="fc", product="matmul", autocast="float32")
+def inverse(input: Tensor) -> Tensor:
+    """`linalg.inv`."""
+    return inv(input)

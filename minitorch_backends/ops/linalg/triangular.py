@@ -14,7 +14,10 @@ from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
 from .checks import call, call_at_precision, declare, of_matrices, of_square, raise_for, transpose_last
 
-__all__ = ["cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "halved_diagonal", "solve_triangular"]
+__all__ = [
+    "cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_of", "cholesky_solve", "halved_diagonal",
+    "solve_triangular", "triangular_solve",
+]  # fmt: skip
 
 
 def halved_diagonal(matrix: Tensor) -> Tensor:
@@ -193,3 +196,27 @@ def inverse_of_factor(L: Array, upper: bool) -> Array:
     """`cholesky_inverse`, with `upper` given."""
     of_square("cholesky_inverse", L, "L")
     return call(kernels.cholesky_inverse, transpose_last(L).conj() if upper else L)
+
+
+# As names of the package, with their older arguments
+
+
+@composite(name="cholesky", takes="fc", autocast="float32")
+def cholesky_of(input: Tensor, upper: bool = False) -> Tensor:
+    """`linalg.cholesky`."""
+    return cholesky(input, upper=upper)
+
+
+class TriangularSolve(NamedTuple):
+    solution: Any
+    cloned_coefficient: Any
+
+
+@composite(widen=True, takes="fc", aliases={"input": "b"}, autocast="float32")
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> TriangularSolve:
+    """X so that A @ X = b for a triangular A (A.T if `transpose`), and a copy of A; see `linalg.solve_triangular`."""
+    turned = A.mT if transpose else A
+    x = solve_triangular(turned, b, upper=upper != transpose, unitriangular=unitriangular)
+    return TriangularSolve(x, A.clone())

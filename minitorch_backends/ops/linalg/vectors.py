@@ -6,12 +6,13 @@ import numpy as np
 
 from ...autograd.half_types import rounding_once
 from ...dispatch.op import composite
+from ...tensor.dtypes import FLOATING, bool_
 from ...tensor.tensor import Tensor, adopt
 from ..views.join import cat
 from ..views.slices import diagonal as diagonal_of_first
 from .checks import declare, of_floating, of_numbers, tensor_argument
 
-__all__ = ["cross", "diagonal", "vander", "vecdot"]
+__all__ = ["cross", "diagonal", "vander", "vander_of", "vecdot"]
 
 
 @declare(widen=True, takes="ifc")
@@ -83,3 +84,21 @@ def _default_dim(input: Tensor) -> int:
 def cross_product(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """`linalg.cross` along `dim`; by default, along the first dimension of size 3."""
     return cross(input, other, dim=_default_dim(input) if dim is None else dim)
+
+
+# As names of the package, with their older arguments
+
+
+@composite(widen=True, name="vander", method=False, takes="bifc")
+def vander_of(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers of each element of a vector, the highest first unless `increasing`; see `linalg.vander`. Raises
+    RuntimeError for other than"""
+    x = x.long() if x.dtype is bool_ else x
+    if x.ndim != 1:
+        raise RuntimeError(f"x must be a one-dimensional tensor, and its shape is {list(x.shape)}")
+    count = len(x._array) if N is None else N
+    if count < 2:
+        ones = x.new_ones((len(x._array), count))
+        return ones if x.dtype.category >= FLOATING else ones.long()
+    found = vander(x, N=count)
+    return found if increasing else found.flip(-1)

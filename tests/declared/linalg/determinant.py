@@ -51,3 +51,5 @@ def _logdet_reference(A: Any) -> Any:
 
 
 declare("logdet", _logdet_reference, squares(eye_plus))
+declare("det", np.linalg.det, squares(eye_plus))
+declare("slogdet", np.linalg.slogdet, squares(eye_plus))

@@ -94,3 +94,19 @@ def _ldl_systems() -> Iterator[Sample]:
 
 
 declare("linalg_ldl_solve", _ldl_solve_reference, _ldl_systems)
+declare(
+    "lu_solve",
+    lambda b, LU, pivots: _lu_solve_reference(LU, pivots, b),
+    lambda: iter([sample(call.args[2], *call.args[:2]) for call in _systems()][:1]),
+)
+
+
+def _plain_factors(A: Any, pivot: bool = True, get_infos: bool = False) -> tuple:
+    return _lu_reference(A)[: 3 if get_infos else 2]
+
+
+declare(
+    "lu",
+    _plain_factors,
+    lambda: iter([sample(eye_plus(3, 3)), sample(eye_plus(2, 3, 2).mT, True, True), sample(eye_plus(0, 2, 2))]),
+)

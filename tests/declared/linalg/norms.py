@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..linalg.samples import eye_plus
+from ..reductions.variance import _norm_reference as _elements_reference
+from ..reductions.variance import _norm_samples as _elements_samples
 from ..samples import Sample, between, sample, strided_matrix
 from ..table import declare
 
@@ -91,3 +93,20 @@ def _cond_reference(A: Any, p: Any = None) -> Any:
 
 
 declare("linalg_cond", _cond_reference, _cond_samples)
+
+
+def _either_norm_samples() -> Iterator[Sample]:
+    yield from _elements_samples()
+    yield sample(eye_plus(3, 2), "nuc")
+    yield sample(eye_plus(2, 4, 3), "nuc", (0, -1), True)
+
+
+def _either_norm_reference(
+    input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    if p == "nuc":
+        return np.linalg.norm(input, p, dim, keepdim)
+    return _elements_reference(input, p, dim, keepdim)
+
+
+declare("norm", _either_norm_reference, _either_norm_samples)

@@ -64,3 +64,33 @@ def _reflectors() -> Iterator[Sample]:
 
 
 declare("linalg_householder_product", _product_reference, _reflectors)
+declare(
+    "qr",
+    lambda input, some=True: tuple(np.linalg.qr(input, "reduced" if some else "complete")),
+    lambda: iter(
+        [sample(eye_plus(4, 2)), sample(eye_plus(2, 3, 3).mT), sample(eye_plus(2, 4), False), sample(eye_plus(0, 2))]
+    ),
+    tested_as=absolute_results(0, 1),
+)
+declare("orgqr", _product_reference, _reflectors)
+
+
+def _multiply(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    m, count = input.shape[-2], tau.shape[-1]
+    square = np.concatenate([input[..., :count], np.zeros((*input.shape[:-1], m - count), input.dtype)], -1)
+    Q = _product_reference(square, tau)
+    Q = Q.conj().mT if transpose else Q
+    return Q @ other if left else other @ Q
+
+
+def _ormqr_samples() -> Iterator[Sample]:
+    reflectors, tau = between(-1, 1, 4, 2), between(0.2, 1.5, 2)
+    yield sample(reflectors, tau, between(-1, 1, 4, 3))
+    yield sample(reflectors, tau, between(-1, 1, 4, 3), True, True)
+    yield sample(reflectors, tau, between(-1, 1, 2, 4), False)
+    yield sample(between(-1, 1, 2, 5), tau, between(-1, 1, 2, 3))
+    yield sample(between(-1, 1, 0, 4, 2), between(0.2, 1.5, 0, 2), between(-1, 1, 0, 4, 3))
+    yield sample(between(-1, 1, 2, 3, 3).mT, between(0.2, 1.5, 2, 3), between(-1, 1, 2, 3, 3), False, True)
+
+
+declare("ormqr", _multiply, _ormqr_samples)

@@ -94,3 +94,25 @@ def _rank_reference(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bo
 
 
 declare("linalg_matrix_rank", _rank_reference, _rank_samples)
+declare(
+    "pinverse",
+    lambda input, rcond=1e-15: np.linalg.pinv(input, rcond),
+    lambda: iter(
+        [sample(eye_plus(3, 2)), sample(eye_plus(2, 3, 4).mT), sample(eye_plus(3, 3), 1e-6), sample(eye_plus(0, 3))]
+    ),
+)
+
+
+def _svd_with_v(input: Any, some: bool = True, compute_uv: bool = True) -> tuple:
+    U, S, Vh = np.linalg.svd(input, full_matrices=not some)
+    return U, S, Vh.conj().mT
+
+
+def _thin_or_not() -> Iterator[Sample]:
+    yield sample(eye_plus(4, 2))
+    yield sample(eye_plus(2, 3, 2, seed=1).mT)
+    yield sample(eye_plus(3, 3), False)
+    yield sample(eye_plus(0, 2))
+
+
+declare("svd", _svd_with_v, _thin_or_not, tested_as=absolute_results(0, 2))

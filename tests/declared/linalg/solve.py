@@ -81,3 +81,4 @@ def _tensorsolve_reference(A: Any, B: Any, dims: Any = None) -> Any:
 
 
 declare("linalg_tensorsolve", _tensorsolve_reference, _tensorsolve_samples)
+declare("inverse", np.linalg.inv, squares(eye_plus))

@@ -96,3 +96,25 @@ declare(
     lambda: iter([sample(eye_plus(3, 3), False), sample(eye_plus(2, 3, 3).mT, True), sample(eye_plus(0, 0), False)]),
     tested_as=of_factor(0),
 )
+declare(
+    "cholesky",
+    lambda input, upper=False: np.linalg.cholesky(input, upper=upper),
+    squares(definite, upper=False),
+    tested_as=of_hermitian,
+)
+
+
+def _older_reference(b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> tuple:
+    A_ = np.triu(A) if upper else np.tril(A)
+    if unitriangular:
+        A_ = A_ - np.eye(A.shape[-1]) * A_ + np.eye(A.shape[-1])
+    return np.linalg.solve(A_.mT if transpose else A_, b), A
+
+
+def _older_samples() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 3, 2), eye_plus(3, 3))
+    yield sample(between(-1, 1, 3, 2), eye_plus(3, 3), False)
+    yield sample(between(-1, 1, 2, 3, 1), eye_plus(2, 3, 3).mT, True, True, True)
+
+
+declare("triangular_solve", _older_reference, _older_samples)

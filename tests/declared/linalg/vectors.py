@@ -67,3 +67,17 @@ def _crosses_by_position() -> Iterator[Sample]:
 
 
 declare("cross", lambda input, other, dim=-1: np.cross(input, other, axis=dim), _crosses_by_position)
+
+
+def _descending() -> Iterator[Sample]:
+    yield sample(between(0.5, 2, 3))
+    yield sample(between(0.5, 2, 6)[::2], 4, True)
+    yield sample(between(0.5, 2, 0), 2)
+
+
+def _powers_reference(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    powers = np.arange(len(x) if N is None else N)
+    return x[:, None] ** (powers if increasing else powers[::-1])
+
+
+declare("vander", _powers_reference, _descending)
