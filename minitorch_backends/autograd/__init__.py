@@ -13,9 +13,6 @@ from .modes import enable_grad, is_grad_enabled, is_inference_mode_enabled, no_g
 if TYPE_CHECKING:
     from . import forward_ad, function, functional, grad_mode, graph
     from .anomaly_mode import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
-    from .extras.saved_tensors import (
-        _unsafe_preserve_version_counter,
-        is_multithreading_enabled,
-        set_multithreading_enabled,
-    )
+    from .extras.saved_tensors import _unsafe_preserve_version_counter
     from .function import Function
+    from .grad_mode import is_multithreading_enabled, set_multithreading_enabled

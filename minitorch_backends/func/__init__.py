@@ -6,8 +6,8 @@ Transforms can be nested. Arguments may be tensors, or tuples, lists and dicts o
 
 from ..namespaces import serve
 from .derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
-from .modules import functional_call, replace_all_batch_norm_modules_
-from .vmap import stack_module_state, vmap
+from .modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
+from .vmap import vmap
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",

@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters and buffers."""
+"""Modules as functions of their parameters and buffers, and the parameters of several models as one batch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 from ..nn.module import Module, join_name
 from ..nn.normalization import _BatchNorm
+from ..ops.views.join import stack
+from ..tensor.call_errors import argument_errors
 from ..tensor.tensor import Tensor
 
 Slot = tuple[Module, str]
@@ -124,3 +126,27 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
             module.running_mean = module.running_var = module.num_batches_tracked = None
             module.track_running_stats = False
     return root
+
+
+@argument_errors
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Stack the parameters of several models of one class, and their buffers: two dicts of tensors with a first
+    dimension for the models. For `vmap` over `functional_call`.
+
+    The results are leaves that require gradients as the parameters do. Raises RuntimeError for no models, for models of
+    several classes, and for a mix of training and evaluation modes.
+    """
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(each.training for each in models) or not any(each.training for each in models)):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if len({type(each) for each in models}) != 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = [dict(each.named_parameters()) for each in models]
+    buffers = [dict(each.named_buffers()) for each in models]
+    stacked = {
+        name: stack([each[name].detach() for each in parameters]).requires_grad_(first.requires_grad)
+        for name, first in parameters[0].items()
+    }
+    return stacked, {name: stack([each[name] for each in buffers]) for name in buffers[0]}

@@ -1,15 +1,14 @@
-"""vmap: a function of samples as a function of batches; and the parameters of several models as one batch."""
+"""vmap: a function of samples as a function of batches."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..kernels.runtime.context import restore_on_failure
-from ..nn.module import Module
 from ..ops.dims import wrap_dim
-from ..ops.views.join import cat, stack
+from ..ops.views.join import cat
 from ..tensor.call_errors import argument_errors
 from ..tensor.instrumentation import ValuesNeeded
 from ..tensor.tensor import Tensor
@@ -166,27 +165,3 @@ def _place(value: Tensor, dim: Any) -> Tensor:
 
 def _name(func: Any) -> str:
     return getattr(func, "__name__", type(func).__name__)
-
-
-@argument_errors
-def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Stack the parameters of several models of one class, and their buffers: two dicts of tensors with a first
-    dimension for the models. For `vmap` over `functional_call`.
-
-    The results are leaves that require gradients as the parameters do. Raises RuntimeError for no models, for models of
-    several classes, and for a mix of training and evaluation modes.
-    """
-    models = list(models)
-    if not models:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    if not (all(each.training for each in models) or not any(each.training for each in models)):
-        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
-    if len({type(each) for each in models}) != 1:
-        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
-    parameters = [dict(each.named_parameters()) for each in models]
-    buffers = [dict(each.named_buffers()) for each in models]
-    stacked = {
-        name: stack([each[name].detach() for each in parameters]).requires_grad_(first.requires_grad)
-        for name, first in parameters[0].items()
-    }
-    return stacked, {name: stack([each[name] for each in buffers]) for name in buffers[0]}

@@ -1,5 +1,5 @@
-"""Methods and functions composed of others: writes to diagonals, element-wise Python functions, layout predicates, and
-forms that torch keeps for its own graphs."""
+"""Methods and functions composed of others: writes to diagonals, element-wise Python functions, and forms that
+torch keeps for its own graphs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,12 @@ from ..tensor.casting import cast_unchecked
 from ..tensor.size import addressable
 from ..tensor.tensor import Tensor, adopt
 from .elementwise.special import polygamma
+from .predicates import declare_method
 from .views.broadcasting import broadcast_shapes
 
 __all__ = [
-    "fill", "is_conj", "is_neg", "is_same_size", "is_signed", "narrow_copy", "nonzero_static", "resolve_neg",
-    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
+    "fill", "narrow_copy", "nonzero_static", "resolve_neg", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
 ]  # fmt: skip
-
-
-def _declare_method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is a method as well."""
-    install(**{function.__name__: function})
-    return argument_errors(function)
 
 
 @composite()
@@ -52,50 +46,25 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return input.narrow(dim, start, length).clone()
 
 
-@_declare_method
-def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have one shape."""
-    refuse_other_than_tensor("is_same_size", "other", other)
-    return input._array.shape == other._array.shape
-
-
-@_declare_method
-def is_signed(input: Tensor) -> bool:
-    """Whether the dtype has negative numbers."""
-    return input.dtype.is_signed
-
-
-@_declare_method
-def is_conj(input: Tensor) -> bool:
-    """False: conjugates are computed at once."""
-    return False
-
-
-@_declare_method
-def is_neg(input: Tensor) -> bool:
-    """False: no view negates, here."""
-    return False
-
-
-@_declare_method
+@declare_method
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself: no view negates, here."""
     return input
 
 
-@_declare_method
+@declare_method
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`chunk`."""
     return input.chunk(chunks, dim)
 
 
-@_declare_method
+@declare_method
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split`."""
     return input.split(split_size, dim)
 
 
-@_declare_method
+@declare_method
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """`split_with_sizes`."""
     return input.split_with_sizes(split_sizes, dim)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeGuard
 
+from ..tensor.call_errors import argument_errors, install, refuse_other_than_tensor
 from ..tensor.dtypes import DType, result_dtype, scalar_dtype, to_dtype
 from ..tensor.tensor import Tensor, not_a_tensor
 
 __all__ = [
-    "can_cast", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel", "result_type",
+    "can_cast", "is_complex", "is_conj", "is_floating_point", "is_neg", "is_nonzero", "is_same_size", "is_signed",
+    "is_tensor", "numel", "result_type",
 ]  # fmt: skip
+
+
+def declare_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is a method as well."""
+    install(**{function.__name__: function})
+    return argument_errors(function)
 
 
 def _tensor(name: str, input: Any) -> Tensor:
@@ -67,3 +76,28 @@ def can_cast(from_: Any, to: Any) -> bool:
     A cast may not lower the category, in the order boolean, integer, floating, complex.
     """
     return to_dtype(to).category >= to_dtype(from_).category
+
+
+@declare_method
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have one shape."""
+    refuse_other_than_tensor("is_same_size", "other", other)
+    return input._array.shape == other._array.shape
+
+
+@declare_method
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return input.dtype.is_signed
+
+
+@declare_method
+def is_conj(input: Tensor) -> bool:
+    """False: conjugates are computed at once."""
+    return False
+
+
+@declare_method
+def is_neg(input: Tensor) -> bool:
+    """False: no view negates, here."""
+    return False

@@ -8,7 +8,8 @@ ROOT = Path(__file__).parents[2]
 BUDGET = tomllib.loads(Path(__file__).with_name("lines.toml").read_text(encoding="utf-8"))
 CORE = ("tensor", "dispatch", "autograd", "flags")
 BREADTH = (
-    "extras", "anomaly_mode.py", "forward_ad.py", "function.py", "functional.py", "gradcheck.py", "graph.py",
+    "extras", "anomaly_mode.py", "forward_ad.py", "function.py", "functional.py", "grad_mode.py", "gradcheck.py",
+    "graph.py",
 )  # fmt: skip
 """Folders and files of autograd/ outside the core: features under the names of torch's modules."""
 SLACK = 200
