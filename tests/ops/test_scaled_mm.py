@@ -230,49 +230,28 @@ def test_a_device_applies_powers_of_two_itself() -> None:
         (lambda: mt._scaled_mm(A, B, 1.0, ONE), TypeError, "'scale_a' must be a Tensor, not float"),
         (lambda: F.scaled_mm(A, B, ONE, 0, ONE, 0), TypeError, "scale_recipe_a must be a ScalingType, got 0"),
         (lambda: F.scaled_mm(A, B, ONE, TENSOR, ONE, ROW), ValueError, "recipes must be equal.*TensorWise and RowWise"),
-        (
-            lambda: F.scaled_mm(A, B, mt.ones(M, 2), ROW, ONE, ROW),
-            ValueError,
-            r"scale_a must be .* \[130, 1\] for RowW",
-        ),
-        (
-            lambda: F.scaled_mm(A, B, ONE, BY_32, ONE, BY_32),
-            ValueError,
-            "130 x 9 contiguous mt.float8_e8m0fnu numbers in",
-        ),
+        (lambda: F.scaled_mm(A, B, mt.ones(M, 2), ROW, ONE, ROW), ValueError,
+         r"scale_a must be .* \[130, 1\] for RowW"),
+        (lambda: F.scaled_mm(A, B, ONE, BY_32, ONE, BY_32), ValueError,
+         "130 x 9 contiguous mt.float8_e8m0fnu numbers in"),
         (lambda: F.scaled_mm(A, B, [ONE, ONE], [TENSOR, ROW], ONE, TENSOR), ValueError, "scale_a must be one tensor"),
         (lambda: F.scaled_mm(A, B, ONE, TENSOR, ONE, TENSOR, 1), TypeError, "swizzle_a must be a SwizzleType or None"),
         (lambda: F.scaled_mm(A, B, ONE, TENSOR, ONE, TENSOR, contraction_dim=(1,)), ValueError, "contraction_dim must"),
-        (
-            lambda: F.scaled_mm(A, B, ONE, TENSOR, ONE, TENSOR, contraction_dim=(1, 7)),
-            ValueError,
-            "two of 0 and 1, got",
-        ),
-        (
-            lambda: F.scaled_mm(A, B, ONE, BY_16, ONE, BY_16),
-            ValueError,
-            "BlockWise1x16 scales must not be those of mt.f",
-        ),
-        (
-            lambda: F.scaled_mm(FOUR, FOUR.t(), ONE, ROW, ONE, ROW),
-            ValueError,
-            "RowWise scales must not be those of mt.f",
-        ),
+        (lambda: F.scaled_mm(A, B, ONE, TENSOR, ONE, TENSOR, contraction_dim=(1, 7)), ValueError,
+         "two of 0 and 1, got"),
+        (lambda: F.scaled_mm(A, B, ONE, BY_16, ONE, BY_16), ValueError,
+         "BlockWise1x16 scales must not be those of mt.f"),
+        (lambda: F.scaled_mm(FOUR, FOUR.t(), ONE, ROW, ONE, ROW), ValueError,
+         "RowWise scales must not be those of mt.f"),
         (lambda: mt._scaled_mm(FOUR, B, ONE, ONE), RuntimeError, "cannot be multiplied"),
-        (
-            lambda: mt._scaled_mm(FOUR, FOUR.t(), ONE, ONE, use_fast_accum=True, out_dtype=mt.half),
-            ValueError,
-            "be False",
-        ),
-        (
-            lambda: mt.mm(numbers(2, 3), numbers(3, 2), out_dtype=mt.float64),
-            RuntimeError,
-            "out_dtype must be mt.float32, the operands",
-        ),
+        (lambda: mt._scaled_mm(FOUR, FOUR.t(), ONE, ONE, use_fast_accum=True, out_dtype=mt.half), ValueError,
+         "be False"),
+        (lambda: mt.mm(numbers(2, 3), numbers(3, 2), out_dtype=mt.float64), RuntimeError,
+         "out_dtype must be mt.float32, the operands"),
         (lambda: mt.bmm(numbers(1, 2, 3).half(), numbers(1, 3, 2).half(), mt.bfloat16), RuntimeError, "for half types"),
         (lambda: A.to(mt.float8_e8m0fnu) @ B.to(mt.float8_e8m0fnu), NotImplementedError, "mt.float8_e8m0fnu; use"),
     ],
-)
+)  # fmt: skip
 def test_refusals(call: Any, error: type, sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         call()

@@ -395,6 +395,18 @@ def test_attention_has_strides_of_torch(case: str, heads_last: bool, mask: bool)
         torch.testing.assert_close(again, other, rtol=1e-4, atol=1e-5)
 
 
+def test_systems_with_a_conjugate_transpose_have_strides_of_torch() -> None:
+    """torch reads an adjoint of rows in place, and then keeps the layout of B."""
+    A, B = _array(0, (4, 4), torch.complex64).tril() + 4 * torch.eye(4), _array(1, (4, 3), torch.complex64)
+    solve = torch.linalg.solve_triangular
+    calls = [lambda: solve(A.mH, B, upper=True), lambda: solve(A, B, upper=False)]
+    with emulate():
+        found = [call() for call in calls]
+    for each, call in zip(found, calls, strict=True):
+        torch.testing.assert_close(each, call())
+        assert each.stride() == call().stride()
+
+
 def test_einsum_of_several_operands_is_differentiated_twice() -> None:
     operands = [_array(seed, (3, 3), torch.float64) for seed in range(3)]
 

@@ -200,7 +200,8 @@ def layouts_of(operator: Any, args: tuple, kwargs: dict, found: Any) -> tuple[La
 
 def _without_memory(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        return made.conj() if value.is_conj() else made  # `solve_triangular` reads it in place
     if isinstance(value, (list, tuple)):
         return type(value)(map(_without_memory, value))
     return value
