@@ -53,6 +53,13 @@ class Difference(NamedTuple):
     call: str
 
 
+class _Functions:
+    """The functions of `mt`, and methods in place as functions, which torch has too."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Tensor if name.endswith("_") and not hasattr(mt, name) else mt, name)
+
+
 def name_of_op(op: OpInfo) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
@@ -64,7 +71,7 @@ def found_here(op: OpInfo) -> list[Callable[..., Any]]:
         home = getattr(home, part, None)
     method = getattr(Tensor, getattr(op.method_variant, "__name__", ""), None)
     if isinstance(op.op, types.FunctionType) and op.op.__name__ == "<lambda>":
-        spaces = {**op.op.__globals__, "torch": mt}
+        spaces = {**op.op.__globals__, "torch": _Functions()}
         first = types.FunctionType(op.op.__code__, spaces, "wrapped", op.op.__defaults__, op.op.__closure__)
         return [first] if method is None else [first, method]
     if not callable(home) or op.op is getattr(torch.Tensor, op.name, None):
