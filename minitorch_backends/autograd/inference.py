@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..kernels.runtime.context import restorable
-from ..kernels.runtime.locks import lock
 from ..tensor import instrumentation
 from ..tensor.tensor import Tensor, not_a_tensor
 from .anomaly_mode import site
-from .modes import Mode, grad_mode
+from .modes import Mode, default_mode, grad_mode
 
 _mode = grad_mode.get
-_lock = lock()
 _blocks = 0
 
 
@@ -63,12 +61,13 @@ def refuse_inference(tensor: Tensor, what: str) -> None:
 
 
 def _count_blocks(change: int) -> None:
-    """Count the active inference-mode blocks of all threads. While there is one, new tensors are marked."""
+    """Count the active inference-mode blocks of all threads. While there is one, new tensors are marked. Nothing is
+    called in here: a signal where it starts would part the two."""
     global _blocks
-    if change:
-        with _lock:
-            instrumentation.observe_births(_mark if _blocks + change else None)
-            _blocks += change
+    with instrumentation.lock:
+        _blocks += change
+        instrumentation.active = instrumentation.active & -2 | (_blocks > 0)
+        instrumentation.note_birth = _mark if _blocks else instrumentation.ignore
 
 
 def _blocks_of(level: Any) -> int:
@@ -81,7 +80,7 @@ def _blocks_of(level: Any) -> int:
     return count
 
 
-restorable(grad_mode, _blocks_of, _count_blocks)
+_level = restorable(grad_mode, _blocks_of, _count_blocks)
 
 
 _plain: Any = InferenceCell(None)
@@ -116,9 +115,7 @@ class inference_mode(Mode):
     def __enter__(self) -> None:
         outer = _mode()
         if self.mode:
-            if not outer.inference:
-                _count_blocks(1)
-            grad_mode.set(outer.inner[2] or outer.made_inference())
+            _level.assign(outer.inner[2] or outer.made_inference())
             return
         if not outer.inference:
             grad_mode.set(outer.inner[outer.enabled] or outer.inner_level(outer.enabled))
@@ -129,8 +126,7 @@ class inference_mode(Mode):
         grad_mode.set(outer.with_fields(outer, enabled=ordinary.enabled, inference=False))
 
     def __exit__(self, *exception: object) -> None:
-        _count_blocks(_blocks_of(_mode().parent) - _blocks_of(_mode()))
-        super().__exit__()
+        _level.assign(_mode().parent or default_mode)
 
     def __repr__(self) -> str:
         return f"inference_mode(mode={self.mode})"

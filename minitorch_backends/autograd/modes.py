@@ -124,10 +124,10 @@ def _is_called_outside() -> bool:
     return name.partition(".")[0] != __name__.partition(".")[0]
 
 
-_initial = GradMode(
+default_mode = GradMode(
     None, enabled=True, inference=False, backward=False, multithreading=True, view_replay=False, layout=True
 )
-grad_mode: ContextVar[GradMode] = ContextVar("grad_mode", default=_initial)
+grad_mode: ContextVar[GradMode] = ContextVar("grad_mode", default=default_mode)
 
 _get, _set = grad_mode.get, grad_mode.set
 
@@ -171,7 +171,7 @@ class Mode(Scope):
     __slots__ = ()
 
     def __exit__(self, *exception: object) -> None:
-        _set(_get().parent or _initial)
+        _set(_get().parent or default_mode)
 
 
 class no_grad(Mode):

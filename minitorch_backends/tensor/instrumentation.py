@@ -30,19 +30,12 @@ def observe_calls(change: int) -> None:
         active += 2 * change
 
 
-def _ignore(tensor: Any) -> None:
-    pass
+def ignore(tensor: Any) -> None:
+    """Do nothing."""
 
 
-note_birth: Callable[[Any], None] = _ignore
+note_birth: Callable[[Any], None] = ignore
 """Called with every new tensor while `active` is nonzero."""
-
-
-def observe_births(mark: Callable[[Any], None] | None) -> None:
-    """Call `mark` with every new tensor; None stops that."""
-    global active, note_birth
-    with lock:
-        note_birth, active = mark or _ignore, active & -2 | (mark is not None)
 
 
 duals: Any = None
