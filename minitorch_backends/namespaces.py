@@ -59,6 +59,8 @@ def sentence(path: str, known: Iterable[str] = ()) -> str:
     if path in functions:
         return f"{PACKAGE} has no {path}; use nn.functional.{path}"
     above, _, name = path.rpartition(".")
+    if name.endswith("_") and not above and hasattr(Tensor, name):
+        return f"{PACKAGE} has no {name}; it is a method of tensors: x.{name}()"
     near = get_close_matches(name, [each for each in known if not each.startswith("_")], 3, 0.75)
     names = ", ".join(".".join(filter(None, (above, each))) for each in near)
     remedy = f"the nearest name is {names}" if len(near) == 1 else f"the nearest names are {names}"

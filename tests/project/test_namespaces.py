@@ -20,6 +20,7 @@ from minitorch_backends.tensor.registry import Declarations, functions
         ("quantize_per_tensor", "quantized tensors are not supported"),
         ("nn.Liner", "no nn.Liner; the nearest name is nn.Linear"),
         ("kl_div", "no kl_div; use nn.functional.kl_div"),
+        ("exp_", r"no exp_; it is a method of tensors: x.exp_\(\)"),
         ("cuda", "the CPU is the only device"),
         ("distributions", "use torch's under interop.torch.emulate"),
         ("jit", "`minitorch-backends torch script.py`"),
