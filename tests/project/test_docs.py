@@ -20,6 +20,11 @@ PROGRAMS = [
 ]
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([^)\s]+))?[^)]*\)|\{doc\}`(?:[^`<]*<)?([^`>]+)>?`")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+LATE = """Future exception was never retrieved
+future: <Future finished exception=TimeoutError('Timeout')>
+TimeoutError: Timeout
+"""
+"""The event loop of dask's cluster may say this as it closes on a busy machine, when all results are there."""
 
 
 @pytest.mark.parametrize("path", PROGRAMS)
@@ -32,7 +37,7 @@ def test_pages_run_and_print_what_they_show(path: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text(quiet + page.program, encoding="utf-8")
     done = run_script(script)
-    assert not done.error
+    assert not done.error.replace(LATE, "")
     assert not page.differences(done.out)
 
 
@@ -42,12 +47,8 @@ def test_comparison_of_outputs_finds_differences(tmp_path: Path) -> None:
     found = read(page)
     assert not found.differences("2.2e-03 ok\nany line\nend\n\x1e\n")
     for wrong in (
-        "5.0e-03 ok\nend\n",
-        "-2.0e-3 ok\nend\n",
-        "2.0e-3 no\nend\n",
-        "2.0e-3 ok\n",
-        "2.0e-3 ok\nend\nmore\n",
-    ):
+        "5.0e-03 ok\nend\n", "-2.0e-3 ok\nend\n", "2.0e-3 no\nend\n", "2.0e-3 ok\n", "2.0e-3 ok\nend\nmore\n",
+    ):  # fmt: skip
         assert found.differences(f"{wrong}\x1e\n"), wrong
 
 
