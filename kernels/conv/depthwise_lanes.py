@@ -161,8 +161,8 @@ class Columns(Lanes):
         self.whole = False
 
     def _columns(self, step: int) -> list[list[tuple[int, ir.Constant]]]:
-        """For each of `step` vectors of neighbours its segments, each with the columns of its lanes. Those of steps of
-        more than two are read as one vector."""
+        """The segments of each of `step` neighbouring vectors, with the column of every lane. With a step above two
+        the vectors are read as one."""
         kind, found = e.vector(e.I32, self.count), []
         if step > 2:
             return [[(0, ir.Constant(kind, list(range(0, step * self.count, step))))]]
@@ -173,9 +173,8 @@ class Columns(Lanes):
         return found
 
     def _masks(self, step: int, limit: ir.Value, first: ir.Value | None = None) -> list[list[tuple[int, ir.Value]]]:
-        """For each of `step` vectors its segments, each with a mask of the lanes whose columns are from `first` on and
-        below a limit. A mask of one comparison: where LLVM splits a masked load in two, it reads what an `and` with a
-        constant has left out."""
+        """The segments of each of `step` neighbouring vectors, with masks: lanes from column `first` on, below a limit.
+        No mask is an `and` with a constant: where LLVM splits a masked load in two, it reads past such a mask."""
         builder = self.builder
 
         def mask(own: ir.Constant) -> ir.Value:

@@ -88,7 +88,8 @@ class Trials:
         with record() as log:
             for product, place in itertools.product(self.products[:2], range(len(self.batches))):
                 self._truth(product, place)
-        self.is_exact = not (log.product_counts.lowered or log.product_counts.by_role)
+        counts = log.product_counts
+        self.is_exact = not (counts.lowered or counts.by_role)
         self.parts: dict[str, Sequence[str]] = dict(parts or {})
         if parts:  # as another process found them
             return
