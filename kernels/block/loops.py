@@ -246,19 +246,6 @@ def pack(pool, threads, packing: Packing, at, target, limits):
     return found_limits(limits, threads)
 
 
-class Sizes(Record):
-    """Of a product, and of the blocks of its result."""
-
-    m: Count
-    n: Count
-    k: Count
-    kc: Count
-    mc: Count
-    nc: Count
-    scratch_bytes: Bytes
-    """Of the memory of a worker."""
-
-
 class Target(Record):
     """How a result is stored, by a `MultiplyBlock`, and what is added to it; alpha and beta as bits of float64."""
 
@@ -269,28 +256,3 @@ class Target(Record):
     beta_bits: int
     addend_row: Bytes
     addend_column: Bytes
-
-
-@task("sizes target a b c addend scratch")
-def _block_task(task, worker, job):
-    sizes, target = job.sizes, job.target
-    across = (sizes.n + sizes.nc - 1) // sizes.nc
-    i0, j0, scratch = task // across * sizes.mc, task % across * sizes.nc, job.scratch + worker * sizes.scratch_bytes
-    call_at(
-        target.leaf,
-        BlockArguments(
-            sizes.m, sizes.n, sizes.k, sizes.kc, sizes.mc, sizes.nc, job.a, job.b, job.c, target.row_stride,
-            target.alpha_bits, target.beta_bits, job.addend, target.addend_row, target.addend_column, scratch, i0, j0,
-            0, sizes.k,
-        ),
-    )  # fmt: skip
-
-
-@njit
-def multiply(pool, threads, sizes: Sizes, target: Target, a, b, c, addend, scratch):
-    """Multiply packed operands at addresses a and b into the result at c, in tasks of one block each.
-
-    A worker's scratch memory holds the sums of a block.
-    """
-    tasks = ((sizes.m + sizes.mc - 1) // sizes.mc) * ((sizes.n + sizes.nc - 1) // sizes.nc)
-    launch(pool, threads, tasks, _block_task(sizes, target, a, b, c, addend, scratch))

@@ -96,6 +96,15 @@ def _task(task, worker, job):
 
 
 @njit
+def multiply_blocks(pool, threads, products: Divided, target: Target, places, a, b, scratch):
+    """Compute one product of operands that are packed before, in tasks of one block each. The addresses of the result
+    and of what is added are the third and the fourth of `places`."""
+    p = products
+    tasks = ((p.m + p.rows - 1) // p.rows) * ((p.n + p.columns - 1) // p.columns)
+    launch(pool, threads, tasks, _task(p, target, 1, places, a, b, scratch, 0, threads))
+
+
+@njit
 def multiply_divided(pool, threads, products: Divided, target: Target, items, places, packed, scratch):
     """Compute so many products. `places` is the address of the addresses of their left and of their right operands, of
     the results, and of what is added to them; `packed` is that of B where it is packed already, else 0.

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..block import loops, plans, ranges
+from ..gemm.tasks import Divided, multiply_blocks
 from ..precisions.products import is_exact
 from ..registry import Refused
 from ..runtime.jit import subroutine
-from ..runtime.raw_memory import behind
+from ..runtime.raw_memory import behind, put
 from ..runtime.record import Address, Bytes, Count, Record, Tag
 from ..runtime.threading import pool
 from ..runtime.workspace import address_of, return_workspace, take_workspace
@@ -108,12 +109,21 @@ def _multiply_packed(p, threads, less, m, n, k, packed_a, packed_b, c, c_row):
     with_ = p.leaves
     sums = with_.mc * with_.nc * p.size * (2 if p.size == 4 else 1)
     mc, nc = loops.block_sizes(m, n, with_.mc, with_.nc, with_.mr, with_.nr, threads)
-    sizes = loops.Sizes(m=m, n=n, k=k, kc=with_.kc, mc=mc, nc=nc, scratch_bytes=sums)
+    packed = loops.Packing(
+        leaf=0, line_stride=0, k_stride=0, lines=0, depth=k, kc=with_.kc, panel_lines=1, k_bytes=0, panel_chunk=1,
+        k_chunk=1,
+    )  # fmt: skip
+    products = Divided(
+        a=packed, b=packed, m=m, n=n, rows=mc, columns=nc, width=nc, step=k, a_bytes=0, b_bytes=0, whole_a_bytes=0,
+        scratch_bytes=sums, chunk=1,
+    )  # fmt: skip
     target = loops.Target(
         leaf=with_.less if less else with_.plain, row_stride=c_row, item_bytes=p.size, alpha_bits=0, beta_bits=0,
         addend_row=0, addend_column=0,
     )  # fmt: skip
-    loops.multiply(p.pool, threads, sizes, target, packed_a, packed_b, c, 0, p.sums)
+    places = p.limits + p.threads * loops.LIMITS_BYTES
+    put(places, 2, c)
+    multiply_blocks(p.pool, threads, products, target, places, packed_a, packed_b, p.sums)
 
 
 class _Matrix(NamedTuple):
@@ -203,7 +213,8 @@ def _parts(leaves: Leaves, size: int, m: int, n: int, depth: int, threads: int) 
     b = min(packed_bytes(n, depth, *shape_b), max(_PACKED_BYTES, packed_bytes(leaves.nc, depth, *shape_b)))
     panel = plans.up((m + 64) * BLOCK * size, 64) + BLOCK * BLOCK * 8 * 4
     scratch = max(panel, threads * 4 * BLOCK * VECTOR_BYTES) + BLOCK * BLOCK * 16
-    return [a, b, threads * leaves.mc * leaves.nc * size * 2, threads * loops.LIMITS_BYTES, scratch]
+    limits = threads * loops.LIMITS_BYTES + 64  # behind them the addresses of one product
+    return [a, b, threads * leaves.mc * leaves.nc * size * 2, limits, scratch]
 
 
 class _Layout(NamedTuple):

@@ -47,39 +47,22 @@ CASES: dict[str, dict[str, Any]] = {
     "one tap of groups, every second": {"x": (2, 34, 37, 36), "w": (38, 17, 1, 1), "stride": (2, 2), "groups": 2},
     "depthwise": {"x": (2, 21, 12, 19), "w": (21, 1, 3, 3), "padding": (1, 1), "groups": 21},
     "depthwise, every second": {
-        "x": (2, 37, 11, 14),
-        "w": (37, 1, 3, 3),
-        "stride": (2, 2),
-        "padding": (1, 1),
-        "groups": 37,
+        "x": (2, 37, 11, 14), "w": (37, 1, 3, 3), "stride": (2, 2), "padding": (1, 1), "groups": 37,
     },
     "depthwise, wide padding": {
-        "x": (1, 18, 3, 11),
-        "w": (18, 1, 3, 2),
-        "stride": (1, 2),
-        "padding": (5, 3),
-        "dilation": (1, 2),
-        "groups": 18,
+        "x": (1, 18, 3, 11), "w": (18, 1, 3, 2), "stride": (1, 2), "padding": (5, 3), "dilation": (1, 2), "groups": 18,
     },
     "depthwise, a stride beyond the kernel": {"x": (2, 17, 9, 40), "w": (17, 1, 2, 1), "stride": (3, 3), "groups": 17},
     "depthwise, three dimensions": {"x": (1, 16, 4, 5, 17), "w": (16, 1, 2, 3, 3), "padding": (1, 1, 1), "groups": 16},
     "depthwise, values that no tap meets": {
-        "x": (1, 2, 3, 1, 3),
-        "w": (2, 1, 1, 2, 2),
-        "stride": (2, 2, 2),
-        "padding": (1, 1, 1),
-        "groups": 2,
+        "x": (1, 2, 3, 1, 3), "w": (2, 1, 1, 2, 2), "stride": (2, 2, 2), "padding": (1, 1, 1), "groups": 2,
     },
     "depthwise, dilated": {
-        "x": (2, 19, 21, 23),
-        "w": (19, 1, 4, 3),
-        "dilation": (3, 2),
-        "padding": (2, 1),
-        "groups": 19,
+        "x": (2, 19, 21, 23), "w": (19, 1, 4, 3), "dilation": (3, 2), "padding": (2, 1), "groups": 19,
     },
     "depthwise, columns far apart": {"x": (1, 17, 19, 40), "w": (17, 1, 6, 4), "stride": (3, 5), "groups": 17},
     "depthwise, three of each": {"x": (1, 5, 9, 9), "w": (15, 1, 3, 3), "stride": (2, 2), "groups": 5},
-}
+}  # fmt: skip
 
 
 def random(*shape: int, seed: int) -> np.ndarray:
