@@ -7,7 +7,6 @@ rounded as the operands are before they meet the values, while their sum is of t
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,11 @@ what is done to its scores takes longer than reading less. Microseconds here and
 keys of 64 with 1, 4, 8 queries 580, 757, 1096 and 1017, 900, 950; 32 heads of queries, 8 of 2048 keys of 128, with 1
 and 2 queries 802, 1253 and 4833, 5415 (torch 1198, 1282)."""
 
-_LEAST_KEYS, _MOST_SCORES = 250_000, 1 << 23
-"""Minimum number of key elements for which this is faster, and maximum size of the score matrix: 32 MiB."""
+_LEAST_PRODUCTS, _MOST_SCORES = 1 << 17, 1 << 23
+"""Minimum number of products of one query of each head, and maximum size of the score matrix: 32 MiB. This takes about
+70 us beside reading, and the loops a time for each head. Microseconds on a Zen 4, one query and heads of 64, here and
+there: 16 heads of 64, 128, 256 keys 80, 91, 108 and 68, 123, 222 (bfloat16 74, 84, 105 and 43, 70, 124); 32 heads that
+share 8 of keys 75, 85, 104 and 112, 208, 380 (74, 81, 100 and 63, 107, 202)."""
 
 
 def _isa() -> str | None:
@@ -39,7 +41,7 @@ def takes(q: Any, k: Any, *, causal: bool = False, precision: str = "ieee", **_:
         isa is None
         or causal
         or heads * length > min(_MOST_QUERIES, depth // _DEPTH_OF_EACH) * groups
-        or math.prod(k.shape) < _LEAST_KEYS
+        or batch * heads * seen * depth < _LEAST_PRODUCTS
         or batch * heads * length * seen > _MOST_SCORES
         or computed_by_panels(isa, q.dtype, precision) is None
         or (q.dtype == np.float16 and not cpu.converts_half())

@@ -8,6 +8,7 @@ cannot hold (values that its splits would lose) is multiplied from the array.
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 
@@ -44,9 +45,9 @@ def gains_by_packing(a: ArraySpec, b: ArraySpec, precision: str = "ieee", roundi
 
 def gains_by_keeping(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
     """Whether such loops are the best for a right operand that is packed already: also where `matmul` only prefers not
-    to pack it."""
-    name = _prefer(a, b, precision, rounding, current_demand())
-    rows, columns = a.shape[-2], b.shape[-1]
+    to pack it. All rows of a are one matrix."""
+    rows, columns = math.prod(a.shape[:-1]), b.shape[-1]
+    name = _prefer(a._replace(shape=(rows, a.shape[-1])), b, precision, rounding, current_demand())
     return name in ISAS or (name == "rows" and columns >= rows > tuning(vector_isa()).rows_kept_most)
 
 

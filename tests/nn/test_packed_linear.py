@@ -52,7 +52,7 @@ def test_the_weight_is_packed_once(layer, inputs):
     with backends.flags(fp32_precision="bf16"), mt.no_grad(), explain.record() as log:
         layer(inputs)
         packed = kept_weight(layer)
-        layer(inputs[:, :5])
+        layer(inputs[:, :40])
 
     assert packed is not None
     assert kept_weight(layer) is packed

@@ -206,8 +206,10 @@ def test_a_kept_matrix_is_read_packed_for_more_rows():
         pytest.skip("nothing is read in place here")
     rows = tuning.tuning("avx512" if cpu.refusal("avx512") is None else "avx2").rows_kept_most
     specs = [ArraySpec((1000, 1000), np.dtype(np.float32))]
-    found = [gains_by_keeping(ArraySpec((m, 1000), specs[0].dtype), *specs) for m in (rows, rows + 1)]
-    assert found == [False, True]
+    for batch in ((), (1,), (1, 1)):  # leading dimensions are rows of one matrix
+        found = [gains_by_keeping(ArraySpec((*batch, m, 1000), specs[0].dtype), *specs) for m in (rows, rows + 1)]
+        assert found == [False, True]
+    assert gains_by_keeping(ArraySpec((rows + 1, 1, 1000), specs[0].dtype), *specs)
     assert not gains_by_keeping(ArraySpec((1000, 1000), specs[0].dtype), ArraySpec((1000, 8), specs[0].dtype))
 
 
