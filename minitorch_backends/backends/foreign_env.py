@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..kernels.runtime.blas_environment import VARIABLE
+from ..kernels.runtime.blas_environment import SETTINGS
 from ..kernels.runtime.blas_library import blas_library
 
 _OWN_FUNCTIONS = "overridden for kernels; applies to your own Numba functions"
@@ -33,14 +33,14 @@ def effects() -> dict[str, str]:
 
 
 def _effect(name: str) -> str | None:
+    by = f"; minitorch_backends sets it to {SETTINGS[name]} if it is not set" if name in SETTINGS else ""
     for pattern, effect in _RULES:
         if re.fullmatch(pattern, name):
-            return effect
+            return effect + by
     for library, pattern in _BLAS.items():
         if re.fullmatch(pattern, name):
             if library != blas_library().name:
                 return f"no effect: NumPy's BLAS is {blas_library().name}"
-            by = "; minitorch_backends sets it to 4 if it is not set" if name == VARIABLE else ""
             return f"applies to NumPy's BLAS, which runs what no kernel takes{by}"
     return None
 

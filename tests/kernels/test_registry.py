@@ -329,8 +329,8 @@ def test_no_implementation_runs_beyond_the_capability():
                 matmul[name](np.ones((2, 2), np.float32), np.ones((2, 2), np.float32))
 
 
-def test_openblas_threads_are_told_to_sleep():
-    """Only before NumPy is loaded, and not over the user's own choice."""
+def test_idle_threads_of_other_libraries_are_told_to_sleep():
+    """Only before they are loaded, and not over the user's own choice."""
     load = (
         "import importlib.util as u, os, sys; s = u.spec_from_file_location('e', sys.argv[1]);"
         "e = u.module_from_spec(s); s.loader.exec_module(e); assert 'numpy' not in sys.modules;"
@@ -338,11 +338,15 @@ def test_openblas_threads_are_told_to_sleep():
     path = os.path.join(os.path.dirname(cpu.__file__), "blas_environment.py")
 
     def run_script(script, **environment):
-        clean = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
-        command = [sys.executable, "-c", load + script + "print(e.stop_spinning(), os.environ.get(e.VARIABLE))", path]
+        settings = "OPENBLAS_THREAD_TIMEOUT", "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
+        clean = {name: value for name, value in os.environ.items() if name not in settings}
+        says = "print(*e.stop_spinning(), *map(os.environ.get, e.SETTINGS))"
+        command = [sys.executable, "-c", load + script + says, path]
         finished = subprocess.run(command, capture_output=True, text=True, check=True, env={**clean, **environment})
         return finished.stdout.split()
 
-    assert run_script("") == ["True", "4"]
-    assert run_script("import numpy;") == ["False", "None"]
-    assert run_script("", OPENBLAS_THREAD_TIMEOUT="20") == ["False", "20"]
+    assert run_script("") == ["OPENBLAS_THREAD_TIMEOUT", "GOMP_SPINCOUNT", "4", "10000"]
+    assert run_script("import numpy;") == ["GOMP_SPINCOUNT", "None", "10000"]
+    assert run_script("sys.modules['torch'] = os;") == ["OPENBLAS_THREAD_TIMEOUT", "4", "None"]
+    assert run_script("", OPENBLAS_THREAD_TIMEOUT="20") == ["GOMP_SPINCOUNT", "20", "10000"]
+    assert run_script("", OMP_WAIT_POLICY="active") == ["OPENBLAS_THREAD_TIMEOUT", "4", "None"]

@@ -343,9 +343,8 @@ class _WholeCalls(TorchFunctionMode):
         self.emulation = emulation
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        take: Callable[..., Any] | None = WHOLE_CALLS.get(func)
-        if take is None and precision_policy.by_role:
-            take = CALLS_BY_ROLE.get(func)
+        take: Callable[..., Any] | None = CALLS_BY_ROLE.get(func) if precision_policy.by_role else None
+        take = take or WHOLE_CALLS.get(func)
         traced = take is not None and (is_traced() or torch.jit.is_tracing() or not self.emulation.is_open)
         if take is not None and not traced and not _is_checkpointed():
             token = current_counts.set(self.emulation.counts)

@@ -6,14 +6,16 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from ...autograd.half_types import product_precision, rounding_once
 from ...nn import functional as F
+from ...ops.matmul.linear import affine
 from ...ops.matmul.scaled import _scaled_mm
 from ...ops.names import addbmm, addmm, addmv, baddbmm, bmm, dot, einsum, matmul, mm, mv, vdot
 from ...tensor.dtypes import DType, to_dtype
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, adopt
 from .table import runs
 
 for _function in (vdot, addmv, addbmm):
@@ -23,7 +25,16 @@ for _function in (bmm, mv, dot, matmul):
 runs("baddbmm", again=baddbmm.op.forward)(baddbmm)
 runs("mm", narrow=True, again=matmul.op.forward)(mm)
 runs("addmm", narrow=True, again=addmm.op.forward)(addmm)
-runs("linear", "mkldnn_linear")(F.linear)
+
+
+def _layer(input: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """`linear` of arrays."""
+    if input.ndim > 1 and weight.ndim == 2:
+        return affine.op.forward(input, weight, bias)
+    return F.linear(adopt(input), adopt(weight), None if bias is None else adopt(bias))._array
+
+
+runs("linear", "mkldnn_linear", again=_layer)(F.linear)
 
 
 @runs("_addmm_activation")

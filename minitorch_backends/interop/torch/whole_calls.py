@@ -13,6 +13,7 @@ from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
+from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from ...backends import precision_policy
@@ -21,7 +22,7 @@ from ...nn import functional as F
 from ...ops import names as ops
 from ...ops.names import einsum
 from .attention import take_attention
-from .operands import tensors_in, why_not
+from .operands import PLAIN_TYPES, tensors_in, why_not
 from .recorded import differentiable, is_parameter
 from .recurrent import CELLS, LAYERS
 
@@ -82,6 +83,21 @@ def _einsum(func: Any, *args: Any) -> Any:
     return differentiable(lambda *ours: einsum(*_with(args, iter(ours))), *operands)
 
 
+def _linear(
+    func: Any, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> Any:  # fmt: skip
+    """A layer where nothing is differentiated, as one operator: torch would make three views and a product of it."""
+    if torch.is_grad_enabled() or forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() > 1:
+        return NotImplemented
+    for each in (input, weight) if bias is None else (input, weight, bias):
+        if type(each) not in PLAIN_TYPES or each.layout is not torch.strided or each.is_nested or not each.is_cpu:
+            return NotImplemented
+    if input.ndim < 2 or weight.ndim != 2 or torch._C._functorch.peek_interpreter_stack() is not None:
+        return NotImplemented
+    with torch._C._AutoDispatchBelowAutograd():
+        return func(input, weight, bias)
+
+
 def _with(values: Any, ours: Any) -> list[Any]:
     """The arguments with our tensors, in order, in place of torch's."""
     return [
@@ -137,6 +153,7 @@ def inner_attention() -> FunctionType:
 
 WHOLE_CALLS: dict[Any, Callable[..., Any]] = {
     torch.einsum: _einsum,
+    torch.nn.functional.linear: _linear,
     torch.nn.functional.scaled_dot_product_attention: take_attention,
     **LAYERS,
     **CELLS,
