@@ -8,7 +8,7 @@ from .namespaces import serve
 
 if TYPE_CHECKING:
     from .ops.elementwise.activations import sigmoid as expit
-    from .ops.elementwise.exponential import entr, exp2, expm1, log1p, xlog1py, xlogy
+    from .ops.elementwise.exponential import exp2, expm1, log1p, xlogy
     from .ops.elementwise.rounding import round  # noqa: A004
     from .ops.elementwise.special import (
         airy_ai,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         chebyshev_polynomial_v,
         chebyshev_polynomial_w,
         digamma,
+        entr,
         erf,
         erfc,
         erfcx,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         shifted_chebyshev_polynomial_w,
         sinc,
         spherical_bessel_j0,
+        xlog1py,
         zeta,
     )
     from .ops.elementwise.special import digamma as psi

@@ -37,7 +37,7 @@ PAGES = [
     Page("creation", "Making tensors, random numbers", folders=("ops.creation", "random")),
     Page("elementwise", "Elementwise operations", folders=("ops.elementwise",)),
     Page("reductions", "Reductions and scans", folders=("ops.reductions", "ops.normalization", "ops.softmax")),
-    Page("views", "Shapes and views", folders=("ops.views", "ops.derived_methods", "ops.view_copies")),
+    Page("views", "Shapes and views", folders=("ops.views",)),
     Page("indexing", "Indexing, gathering, sorting", folders=("ops.indexing",)),
     Page(
         "products",

@@ -66,8 +66,7 @@ class Composite:
         return f"<composite {self.name}>"
 
 
-_USUAL = float32, float64, int64
-"""The types of most first arguments, whose check costs one look into a set."""
+_USUAL = float32, float64, int64  # of most first arguments: their check costs one look into a set
 
 
 def composite(  # noqa: PLR0913 (a row says all that is known of it)
@@ -84,6 +83,7 @@ def composite(  # noqa: PLR0913 (a row says all that is known of it)
     widen: bool | tuple[str, ...] = False,
     product: str | None = None,
     autocast: str | None = None,
+    batch: str | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function of tensors that is composed of ops. The remaining arguments are those of `op`.
 
@@ -92,10 +92,10 @@ def composite(  # noqa: PLR0913 (a row says all that is known of it)
     Arguments:
         also: further dtype categories that pass; the function itself checks them against its other arguments.
         takes_out: the function takes `out=` itself, which saves 0.1 us per call.
-        stateful: the function draws random numbers or writes to an argument. It returns one tensor with the dtype of
-            its first input, or of the argument named here. An invalid `out` is therefore rejected before the call.
-        widen: compute half types in float32 and round the results once; or the names of the arguments that give the
-            dtype.
+        stateful: the function draws random numbers or writes to an argument, so that a wrong `out` is rejected before.
+            Its result has the dtype of its first input, or of the argument named here.
+        widen: compute half types in float32, and round results once; or the arguments that give the dtype, by name.
+        batch: the function's rule under `vmap`, a word of `func.rules`; without one its ops have theirs.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,7 +107,7 @@ def composite(  # noqa: PLR0913 (a row says all that is known of it)
         overloads = Overloads(parameters.values(), aliases, deprecated)
         public = _with_checks(function, overloads, takes, also, stateful)
         installed = function if takes_out else public
-        installed.overloads = overloads  # type: ignore[attr-defined]
+        installed.overloads, installed.batch = overloads, batch  # type: ignore[attr-defined]
         declared = Composite(public_name, installed, takes, product, autocast)
         registry.declare(public_name, declared, function.__module__)
         if method:

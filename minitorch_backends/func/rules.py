@@ -39,20 +39,11 @@ def wrap_result(result: Any, level: Level) -> Any:
     return result
 
 
-_IMAGES = {
-    **{f"{kind}{dims}d": dims + 2 for kind in ("conv", "max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool")
-       for dims in (1, 2, 3)},
-    **{f"conv_transpose{dims}d": dims + 2 for dims in (1, 2, 3)},
-}  # fmt: skip
-"""Image functions that treat batch elements independently, with the number of dimensions of such a batch."""
-
-
 def _fold_batch(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
-    """The batch and the images of each sample as one batch."""
+    """The batch and the images of each sample as one batch, of four dimensions for `images 4`."""
     first: Any = args[0] if args else None
-    ndim = _IMAGES.get(function.__name__)
-    others = highest_level(args[1:], named)
-    if ndim is None or not is_batched(first, level) or others is not None or first.ndim not in (ndim - 1, ndim):
+    ndim = int(function.batch.split()[1])
+    if not is_batched(first, level) or highest_level(args[1:], named) or first.ndim not in (ndim - 1, ndim):
         return NotImplemented
     value = first.value
     if first.ndim == ndim:
@@ -101,18 +92,14 @@ def _on_copies(level: Level, function: Any, args: tuple, named: dict[str, Any]) 
     return loop_samples(level, lambda first, *rest, **more: function(first.clone(), *rest, **more), args, named)
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "as_strided": _on_copies,
-    "as_strided_scatter": _on_copies,
-    "einsum": _contract,
-    "scaled_dot_product_attention": _attend,
-}
-"""Composite functions with rules of their own; others run op by op."""
+_COMPOSITE_RULES = {"images": _fold_batch, "contract": _contract, "attend": _attend, "copies": _on_copies}
+"""Rules of functions that are made of ops, by the word that one is declared with."""
 
 
 def call(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
     """The result of a function by its rule; NotImplemented if it runs op by op."""
-    return _FUNCTIONS.get(function.__name__, _fold_batch)(level, function, args, named)
+    word = (getattr(function, "batch", None) or "").partition(" ")[0]
+    return _COMPOSITE_RULES[word](level, function, args, named) if word else NotImplemented
 
 
 Rule = Callable[[Level, Op, dict[str, Any], Any], Any]

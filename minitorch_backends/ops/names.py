@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from .einsum.user_plan import einsum_path, einsum_plan
     from .conv.functions import *
     from .images.pool import adaptive_avg_pool1d, max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool3d
-    from .images.resize import channel_shuffle, pixel_shuffle, pixel_unshuffle
     from .normalization import rms_norm
     from .softmax import log_softmax, softmax
     from .distances import *
@@ -63,5 +62,4 @@ if TYPE_CHECKING:
     from .linalg.solve import inverse
     from .linalg.triangular import cholesky_inverse, cholesky_of as cholesky, cholesky_solve, triangular_solve
     from .linalg.vectors import cross_product as cross, vander_of as vander
-    from .derived_methods import *
-    from .view_copies import *
+    from .views.view_copies import *

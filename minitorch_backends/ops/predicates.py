@@ -101,3 +101,18 @@ def is_conj(input: Tensor) -> bool:
 def is_neg(input: Tensor) -> bool:
     """False: no view negates, here."""
     return False
+
+
+def _is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both see the same memory by the same shape and strides."""
+    ours, theirs = self._array, tensor._array
+    alike = (ours.shape, ours.strides, ours.dtype) == (theirs.shape, theirs.strides, theirs.dtype)
+    return alike and ours.ctypes.data == theirs.ctypes.data
+
+
+def _is_nonzero(self: Tensor) -> bool:
+    """Whether its only element is not zero. Raises RuntimeError for another number of elements."""
+    return bool(self)
+
+
+install(is_set_to=_is_set_to, is_nonzero=_is_nonzero)

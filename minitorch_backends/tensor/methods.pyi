@@ -2,7 +2,7 @@
 
 from ..autograd.hooks import RemovableHandle as _RemovableHandle
 from ..autograd.nodes import Node as _Node
-from ..ops.elementwise.special import MantissaExponent as _MantissaExponent
+from ..ops.elementwise.exponential import MantissaExponent as _MantissaExponent
 from ..ops.indexing.sorting import ValuesIndices as _ValuesIndices
 from ..ops.linalg.orthogonal import Geqrf as _Geqrf, QR as _QR
 from ..ops.linalg.singular import SVDWithV as _SVDWithV

@@ -35,7 +35,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 @functional
-@composite(method=False, takes="f", stateful=True, product="matmul", autocast="lower")
+@composite(method=False, takes="f", stateful=True, product="matmul", autocast="lower", batch="attend")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -212,10 +212,10 @@ def _scatter(
 
 
 def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    name, transposed_name = f"conv{dims}d", f"conv_transpose{dims}d"
+    name, transposed_name, images = f"conv{dims}d", f"conv_transpose{dims}d", f"images {dims + 2}"
 
     @functional
-    @composite(name=name, method=False, takes="ifc", product="conv", autocast="lower")
+    @composite(name=name, method=False, takes="ifc", product="conv", autocast="lower", batch=images)
     def convolve(
         input: Tensor,
         weight: Tensor,
@@ -237,7 +237,7 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         return _convolve(name, dims, input, weight, bias, (stride, padding, dilation, groups), precision)
 
     @functional
-    @composite(name=transposed_name, method=False, takes="ifc", product="conv", autocast="lower")
+    @composite(name=transposed_name, method=False, takes="ifc", product="conv", autocast="lower", batch=images)
     def convolve_transposed(
         input: Tensor,
         weight: Tensor,

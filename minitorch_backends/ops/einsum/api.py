@@ -44,7 +44,7 @@ from .slicing import slice_labels
 _mode = grad_mode.get
 
 
-@composite(method=False, takes="ifc", takes_out=True, product="matmul", autocast="lower")
+@composite(method=False, takes="ifc", takes_out=True, product="matmul", autocast="lower", batch="contract")
 def einsum(
     equation: Any = None,
     /,

@@ -15,10 +15,11 @@ from ...tensor.casting import cast_checked
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate, zero
+from .unary import unary_ufunc
 
 __all__ = [
     "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "lerp", "mul", "multiply", "neg", "negative",
-    "positive", "remainder", "rsub", "sub", "subtract", "true_divide",
+    "positive", "reciprocal", "remainder", "rsub", "sub", "subtract", "true_divide",
 ]  # fmt: skip
 
 
@@ -284,3 +285,6 @@ multiply, subtract, negative = mul, sub, neg
 synonyms(div=div, divide=div, true_divide=div, multiply=mul, subtract=sub, negative=neg, __pos__=positive)
 # A number on the left: the tensor comes first here too, since the fast path begins with one.
 Tensor.__radd__, Tensor.__rmul__, Tensor.__rsub__ = add, mul, rsub  # type: ignore[method-assign]
+
+
+reciprocal = unary_ufunc(np.reciprocal, "`1 / input`.", gradient=lambda g, out: -g * conjugate(out * out))

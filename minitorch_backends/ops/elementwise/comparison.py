@@ -15,10 +15,11 @@ from ...kernels.precisions.float8 import PACKED
 from ...tensor.call_errors import argument_errors, install
 from ...tensor.casting import cast_checked
 from ...tensor.tensor import Tensor, kind_of
+from ..gradients import no_derivative
 
 __all__ = [
     "allclose", "clamp", "clamp_max", "clamp_min", "clip", "eq", "equal", "fmax", "fmin", "ge", "greater",
-    "greater_equal", "gt", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "le", "less",
+    "greater_equal", "gt", "heaviside", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "le", "less",
     "less_equal", "lt", "maximum", "minimum", "ne", "not_equal", "where",
 ]  # fmt: skip
 
@@ -113,12 +114,6 @@ def isposinf(input: Array) -> Array:
 def isneginf(input: Array) -> Array:
     """Where an element is -inf."""
     return input == -np.inf
-
-
-@op(traits="silent")
-def isreal(input: Array) -> Array:
-    """Where an element has no imaginary part."""
-    return np.isreal(input)
 
 
 @op(promote=True, only_tensors=("input", "other"))
@@ -303,3 +298,15 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
 
 clip = clamp
 synonyms(clip=clamp)
+
+
+@op(input=no_derivative("heaviside"), values=no_derivative("heaviside"), takes="bif", traits="inplace")
+def heaviside(input: Array, values: Array) -> Array:
+    """0 where `input` is negative, 1 where it is positive, `values`, of its dtype, where it is 0, NaN where it is.
+    Raises NotImplementedError for different dtypes."""
+    if input.dtype != values.dtype:
+        raise NotImplementedError(
+            f"heaviside is not implemented for tensors with different dtypes, got {input.dtype} and {values.dtype}"
+        )
+    step = np.where(input == 0, values, (input > 0).astype(input.dtype))
+    return np.where(input != input, input, step)

@@ -13,10 +13,11 @@ from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..gradients import zero
+from ..predicates import declare_method
 
 __all__ = [
-    "abs", "absolute", "angle", "complex", "conj", "conj_physical", "imag", "polar", "real", "resolve_conj", "sgn",
-    "view_as_complex", "view_as_real",
+    "abs", "absolute", "angle", "complex", "conj", "conj_physical", "imag", "isreal", "polar", "real", "resolve_conj",
+    "resolve_neg", "sgn", "view_as_complex", "view_as_real",
 ]  # fmt: skip
 
 
@@ -192,3 +193,15 @@ def polar(abs: Array, angle: Array) -> Array:
 
 absolute = abs
 synonyms(absolute=abs)
+
+
+@op(traits="silent")
+def isreal(input: Array) -> Array:
+    """Where an element has no imaginary part."""
+    return np.isreal(input)
+
+
+@declare_method
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself: no view negates, here."""
+    return input

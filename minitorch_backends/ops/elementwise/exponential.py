@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dispatch.op import Array, op
+from ...dispatch.op import Array, composite, op
 from ...kernels.arrays import elementwise
-from ...tensor.dtypes import promote_types
+from ...tensor.dtypes import FLOATING, float32, get_default_dtype, promote_types
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate
+from ..limits import finfo
 from .unary import unary_ufunc
 
-__all__ = ["exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "xlogy"]
+__all__ = [
+    "exp", "exp2", "expm1", "frexp", "ldexp", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "xlogy",
+]  # fmt: skip
 
 _LOG_2, _LOG_10 = math.log(2), math.log(10)
 
@@ -95,27 +99,34 @@ def xlogy(input: Array, other: Array) -> Array:
     return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
 
 
-def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
-    """g * log1p(other), and 0 where 0 * log1p(-1) was 0."""
-    other = other.to(promote_types(other.dtype, g.dtype))
-    return g * other.where(((input == 0) & (other <= -1)).logical_not(), 0).log1p()
+class MantissaExponent(NamedTuple):
+    """What `frexp` returns."""
+
+    mantissa: Any
+    exponent: Any
 
 
-@op(
-    input=_log1p_where_counted,
-    other=lambda g, input, other: g * input / (other + 1),
-    promote="float",
-    takes="f",
-    traits="function",
-)
-def xlog1py(input: Array, other: Array) -> Array:
-    """input * log1p(other), and 0 where `input` is 0, unless `other` is NaN."""
-    product = np.asarray(input * elementwise.each(np.log1p, other))
-    return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
+@op(input=lambda g, exponent: g[0] * (-exponent.to(g[0].dtype)).exp2(), takes="f", traits="unwidened")
+def frexp(input: Array) -> MantissaExponent:
+    """Mantissas and int32 exponents: input = mantissa * 2 ** exponent, with abs(mantissa) in [1/2, 1), or 0."""
+    wide = input.astype(np.float32) if input.itemsize == 2 else input
+    mantissa, exponent = np.frexp(wide)
+    return MantissaExponent(mantissa.astype(input.dtype), np.asarray(exponent, np.int32))
 
 
-@op(input=lambda g, input: g * (-1 - input.log()), promote="float", takes="f", traits="function")
-def entr(input: Array) -> Array:
-    """-input * log(input), the terms of an entropy: 0 at 0, -inf for negative input."""
-    terms = -input * elementwise.each(np.log, input)
-    return np.where(input > 0, terms, np.where(input == 0, 0, np.where(input < 0, -np.inf, input)))
+@composite(inplace=True, takes="bifc")
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """`input * 2 ** other`, also where a finite `other` gives a `2 ** other` out of range."""
+    dtype = input.dtype if input.dtype.category >= FLOATING else get_default_dtype()
+    whole = other.dtype.category < FLOATING
+    exponent = other.to(promote_types(dtype, float32)) if whole else other  # half types hold few integers
+    if exponent.is_complex():
+        return input * exponent.exp2()
+    most = -round(math.log2(finfo(dtype).tiny))  # both signs of it give normal numbers
+    first = exponent.detach().clamp(-most, most)
+    second = (exponent.detach() - first).clamp(-most, most)
+    third = exponent - first - second
+    third = third.where(third.isinf(), third.clamp(-most, most))  # 0 * 2 ** inf is NaN
+    for part in (first, second, third):
+        input = input * (part.exp2().to(dtype) if whole else part.exp2())
+    return input

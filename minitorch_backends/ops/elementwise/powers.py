@@ -16,9 +16,7 @@ from ...tensor.tensor import Tensor
 from ..gradients import conjugate, zero
 from .unary import unary_ufunc
 
-__all__ = ["float_power", "pow", "reciprocal", "rsqrt", "sqrt", "square"]
-
-reciprocal = unary_ufunc(np.reciprocal, "`1 / input`.", gradient=lambda g, out: -g * conjugate(out * out))
+__all__ = ["float_power", "pow", "rsqrt", "sqrt", "square"]
 
 
 def _base_gradient(g: Tensor, input: Tensor, exponent: Any) -> Tensor:

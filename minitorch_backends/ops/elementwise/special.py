@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from operator import index as as_int
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, op
 from ...kernels.arrays import elementwise
 from ...kernels.runtime.first_use import load
 from ...kernels.runtime.invariance import refuse_library
 from ...kernels.runtime.shapes import broadcast_shapes
-from ...tensor.dtypes import FLOATING, float32, get_default_dtype, promote_types
+from ...tensor.call_errors import install
+from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate, no_derivative, zero
-from ..limits import finfo
 from .unary import unary_ufunc
 
 __all__ = [
-    "copysign", "digamma", "erf", "erfc", "erfinv", "frexp", "heaviside", "i0", "igamma", "igammac", "ldexp",
-    "lgamma", "logit", "mvlgamma", "polygamma", "sinc",
+    "copysign", "digamma", "erf", "erfc", "erfinv", "i0", "igamma", "igammac", "lgamma", "logit", "mvlgamma",
+    "polygamma", "sinc",
 ]  # fmt: skip
 
 
@@ -139,18 +139,6 @@ def copysign(input: Array, other: Array) -> Array:
     return np.copysign(input, other)
 
 
-@op(input=no_derivative("heaviside"), values=no_derivative("heaviside"), takes="bif", traits="inplace")
-def heaviside(input: Array, values: Array) -> Array:
-    """0 where `input` is negative, 1 where it is positive, `values`, of its dtype, where it is 0, NaN where it is.
-    Raises NotImplementedError for different dtypes."""
-    if input.dtype != values.dtype:
-        raise NotImplementedError(
-            f"heaviside is not implemented for tensors with different dtypes, got {input.dtype} and {values.dtype}"
-        )
-    step = np.where(input == 0, values, (input > 0).astype(input.dtype))
-    return np.where(input != input, input, step)
-
-
 def _logit_gradient(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
     found, low = g / (input * (1 - input)), 0.0 if eps is None else eps
     return found.where((input >= low) & (input <= 1 - low), math.nan if eps is None else 0.0)
@@ -200,39 +188,6 @@ def _sinc(input: np.ndarray) -> np.ndarray:
 
 
 sinc = unary_ufunc(_sinc, "sin(pi x) / (pi x), and 1 at 0.", name="sinc", gradient=_sinc_gradient, takes="fc")
-
-
-class MantissaExponent(NamedTuple):
-    """What `frexp` returns."""
-
-    mantissa: Any
-    exponent: Any
-
-
-@op(input=lambda g, exponent: g[0] * (-exponent.to(g[0].dtype)).exp2(), takes="f", traits="unwidened")
-def frexp(input: Array) -> MantissaExponent:
-    """Mantissas and int32 exponents: input = mantissa * 2 ** exponent, with abs(mantissa) in [1/2, 1), or 0."""
-    wide = input.astype(np.float32) if input.itemsize == 2 else input
-    mantissa, exponent = np.frexp(wide)
-    return MantissaExponent(mantissa.astype(input.dtype), np.asarray(exponent, np.int32))
-
-
-@composite(inplace=True, takes="bifc")
-def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """`input * 2 ** other`, also where a finite `other` gives a `2 ** other` out of range."""
-    dtype = input.dtype if input.dtype.category >= FLOATING else get_default_dtype()
-    whole = other.dtype.category < FLOATING
-    exponent = other.to(promote_types(dtype, float32)) if whole else other  # half types hold few integers
-    if exponent.is_complex():
-        return input * exponent.exp2()
-    most = -round(math.log2(finfo(dtype).tiny))  # both signs of it give normal numbers
-    first = exponent.detach().clamp(-most, most)
-    second = (exponent.detach() - first).clamp(-most, most)
-    third = exponent - first - second
-    third = third.where(third.isinf(), third.clamp(-most, most))  # 0 * 2 ** inf is NaN
-    for part in (first, second, third):
-        input = input * (part.exp2().to(dtype) if whole else part.exp2())
-    return input
 
 
 # Relatives of the gamma function: its incomplete forms, its form of several variables, and the Hurwitz zeta function.
@@ -543,3 +498,42 @@ legendre_polynomial_p = _declare_polynomial(
     lambda x: x,
     lambda x, last, before, k: ((2 * k - 1) * x * last - (k - 1) * before) / k,
 )
+
+
+def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
+    """g * log1p(other), and 0 where 0 * log1p(-1) was 0."""
+    other = other.to(promote_types(other.dtype, g.dtype))
+    return g * other.where(((input == 0) & (other <= -1)).logical_not(), 0).log1p()
+
+
+@op(
+    input=_log1p_where_counted,
+    other=lambda g, input, other: g * input / (other + 1),
+    promote="float",
+    takes="f",
+    traits="function",
+)
+def xlog1py(input: Array, other: Array) -> Array:
+    """input * log1p(other), and 0 where `input` is 0, unless `other` is NaN."""
+    product = np.asarray(input * elementwise.each(np.log1p, other))
+    return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
+
+
+@op(input=lambda g, input: g * (-1 - input.log()), promote="float", takes="f", traits="function")
+def entr(input: Array) -> Array:
+    """-input * log(input), the terms of an entropy: 0 at 0, -inf for negative input."""
+    terms = -input * elementwise.each(np.log, input)
+    return np.where(input > 0, terms, np.where(input == 0, 0, np.where(input < 0, -np.inf, input)))
+
+
+def _polygamma(self: Tensor, n: int) -> Tensor:
+    """The `n`-th derivative of `digamma`."""
+    return polygamma(n, self)
+
+
+def _polygamma_(self: Tensor, n: int) -> Tensor:
+    """`polygamma`, written into this tensor."""
+    return self.copy_(polygamma(n, self))
+
+
+install(polygamma=_polygamma, polygamma_=_polygamma_)

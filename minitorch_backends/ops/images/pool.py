@@ -151,7 +151,7 @@ def _avg_pool(
 
 def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
     max_name, avg_name = f"max_pool{dims}d", f"avg_pool{dims}d"
-    autocast = "float32" if dims == 3 else None
+    autocast, images = "float32" if dims == 3 else None, f"images {dims + 2}"
 
     def pool_largest(
         input: Tensor,
@@ -192,8 +192,8 @@ def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
     pool_mean.__name__ = avg_name
 
     pool_largest.__name__ = max_name
-    largest_of = composite(method=False, takes="if", autocast=autocast)(pool_largest)
-    mean = composite(method=False, takes="if", autocast=autocast)(pool_mean)
+    largest_of = composite(method=False, takes="if", autocast=autocast, batch=images)(pool_largest)
+    mean = composite(method=False, takes="if", autocast=autocast, batch=images)(pool_mean)
     return functional(largest_of, with_indices=True), functional(mean)
 
 
@@ -306,7 +306,7 @@ def _largest(name: str, dims: int, input: Tensor, output_size: Any, return_indic
 
 def _declare_adaptive(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
     avg_name, max_name = f"adaptive_avg_pool{dims}d", f"adaptive_max_pool{dims}d"
-    autocast = "float32" if dims == 3 else None
+    autocast, images = "float32" if dims == 3 else None, f"images {dims + 2}"
 
     def average(input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
         """Means over the last dimensions of (N, C, ...), or (C, ...), to `output_size`; None keeps a size.
@@ -328,8 +328,8 @@ def _declare_adaptive(dims: int) -> tuple[Callable[..., Tensor], Callable[..., A
 
     average.__name__, largest.__name__ = avg_name, max_name
     return (
-        functional(composite(method=False, takes="fc", autocast=autocast)(average)),
-        functional(composite(method=False, takes="f", autocast=autocast)(largest), with_indices=True),
+        functional(composite(method=False, takes="fc", autocast=autocast, batch=images)(average)),
+        functional(composite(method=False, takes="f", autocast=autocast, batch=images)(largest), with_indices=True),
     )
 
 

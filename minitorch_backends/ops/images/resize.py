@@ -1,4 +1,4 @@
-"""Images in other sizes: interpolation, and channels as pixels."""
+"""Images in other sizes: interpolation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...kernels.arrays import resampling
 from ...tensor.call_errors import argument_errors, scalar
 from ...tensor.dtypes import uint8
 from ...tensor.size import addressable
-from ...tensor.tensor import Tensor, not_a_tensor
+from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..indexing.accumulate import apply_at
 from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -222,71 +222,6 @@ def interpolate(
     if of_bytes:
         x = (x + 0.5).floor().clamp(0, 255)
     return x.to(input.dtype) if x._array.dtype != input._array.dtype else x
-
-
-def _pixels_check(name: str, input: Tensor, factor: int, argument: str) -> None:
-    if not isinstance(input, Tensor):
-        raise not_a_tensor(name, "input", input)
-    if input.ndim < 3:
-        raise RuntimeError(
-            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
-        )
-    if factor < 1:
-        raise RuntimeError(f"{name} expects a positive {argument}, but got {factor}")
-
-
-@functional
-@composite(method=False)
-def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r r, H, W) as (..., C, H r, W r): channels become pixels (W. Shi et al., arXiv 1609.05158). Raises
-    RuntimeError for channels that the square of `upscale_factor` does not divide."""
-    _pixels_check("pixel_shuffle", input, upscale_factor, "upscale_factor")
-    *batch, channels, height, width = input.shape
-    r = upscale_factor
-    if channels % r**2:
-        raise RuntimeError(
-            f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
-            f"but input.size(-3)={channels} is not divisible by {r**2}"
-        )
-    split = input.reshape(*batch, channels // r**2, r, r, height, width)
-    first = len(batch)
-    order = [*range(first + 1), first + 3, first + 1, first + 4, first + 2]
-    return split.permute(*order).reshape(*batch, channels // r**2, height * r, width * r)
-
-
-@functional
-@composite(method=False)
-def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., C, H r, W r) as (..., C r r, H, W): the inverse of `pixel_shuffle`. Raises RuntimeError for heights and
-    widths that `downscale_factor` does not divide."""
-    _pixels_check("pixel_unshuffle", input, downscale_factor, "downscale_factor")
-    *batch, channels, height, width = input.shape
-    r = downscale_factor
-    for argument, value, dim in (("height", height, -2), ("width", width, -1)):
-        if value % r:
-            raise RuntimeError(
-                f"pixel_unshuffle expects {argument} to be divisible by downscale_factor, but "
-                f"input.size({dim})={value} is not divisible by {r}"
-            )
-    split = input.reshape(*batch, channels, height // r, r, width // r, r)
-    first = len(batch)
-    order = [*range(first + 1), first + 2, first + 4, first + 1, first + 3]
-    return split.permute(*order).reshape(*batch, channels * r**2, height // r, width // r)
-
-
-@functional
-@composite(method=False)
-def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """The channels of (N, C, ...) in another order: the first ones of all groups, then the second ones, and so on (X.
-    Zhang et al., "ShuffleNet", arXiv 1707.01083). Raises RuntimeError for fewer than three dimensions, and for groups
-    that do not divide the channels."""
-    if input.ndim < 3:
-        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
-    if groups < 1 or input.shape[1] % groups:
-        raise RuntimeError(
-            f"channel_shuffle: expected groups to be positive and to divide the {input.shape[1]} channels, got {groups}"
-        )
-    return input.unflatten(1, (groups, input.shape[1] // groups)).transpose(1, 2).flatten(1, 2)
 
 
 @functional

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...autograd.mutation import is_plain, write_plainly
+from ...autograd.mutation import is_plain, refuse_unwritable, write_plainly
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...kernels.arrays.elementwise import select
+from ...tensor.call_errors import install
 from ...tensor.casting import cast_checked, cast_unchecked, fitted_number
 from ...tensor.dtypes import DType, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of, refuse_wide_integer
+from ..views.broadcasting import broadcast_shapes
 
-__all__ = ["masked_fill"]
+__all__ = ["fill", "masked_fill"]
 
 
 def _filling(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
@@ -137,3 +140,46 @@ def masked_fill(input: Array, mask: Array, value: Array) -> Array:
             f"masked_fill only supports boolean masks, but got mask with dtype {dtype_of(mask)!r}; use mask.bool()"
         )
     return select(mask, _filling("masked_fill", value, dtype_of(input)), input)
+
+
+def _fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Write a number to the main diagonal; with `wrap` the diagonal of a tall matrix restarts below it.
+
+    Raises RuntimeError for fewer than two dimensions, and for more than two of different sizes.
+    """
+    shape = self._array.shape
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise RuntimeError(f"fill_diagonal_(): dimensions must be 2, or more of one size, got {list(shape)}")
+    rows = np.arange(min(shape))
+    places = [rows] * len(shape)
+    if wrap and len(shape) == 2 and shape[0] > shape[1] + 1:
+        flat = np.arange(0, shape[0] * shape[1], shape[1] + 1)
+        places = [flat // shape[1], flat % shape[1]]
+    return self.index_put_(tuple(map(adopt, places)), adopt(np.asarray(fill_value, self._array.dtype)))
+
+
+def _apply_function(name: str, self: Tensor, function: Callable[..., Any], *others: Tensor) -> Tensor:
+    """Write the result of a Python function of each element and the corresponding elements of other tensors."""
+    refuse_unwritable(name, self)
+    shape = broadcast_shapes(self._array.shape, *(each._array.shape for each in others))
+    columns = [np.broadcast_to(each._array, shape).ravel().tolist() for each in (self, *others)]
+    values = np.asarray([function(*row) for row in zip(*columns, strict=True)])
+    return self.copy_(adopt(cast_unchecked(values.reshape(shape), self._array.dtype)))
+
+
+def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace each element x by `callable(x)`. Not differentiable, and slow."""
+    return _apply_function("apply_", self, callable)
+
+
+def _map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element x by `callable(x, y)`, with y from `other`. Not differentiable, and slow."""
+    return _apply_function("map_", self, callable, other)
+
+
+def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replace each element by `callable` of it and the elements of `x` and `y`. Not differentiable, and slow."""
+    return _apply_function("map2_", self, callable, x, y)
+
+
+install(fill_diagonal_=_fill_diagonal_, apply_=_apply_, map_=_map_, map2_=_map2_)

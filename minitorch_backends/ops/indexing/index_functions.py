@@ -12,6 +12,7 @@ import numpy as np
 from ...dispatch.op import Array, composite, op
 from ...tensor.call_errors import install
 from ...tensor.dtypes import INTEGER, DType, bool_, int32, int64
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import shape_of, wrap_dim
 from ..views.broadcasting import broadcast_shapes, broadcast_tensors
@@ -21,8 +22,8 @@ from .index import copy_written, index_assign, index_multiply, read, read_where
 from .index_parsing import index_arrays, refuse_index_dtype
 
 __all__ = [
-    "argwhere", "index_add", "index_copy", "index_fill", "index_put", "index_select", "masked_scatter",
-    "masked_select", "nonzero", "put", "take", "unravel_index",
+    "argwhere", "index_add", "index_copy", "index_fill", "index_put", "index_select", "masked_scatter", "masked_select",
+    "nonzero", "nonzero_static", "put", "take", "unravel_index",
 ]  # fmt: skip
 
 
@@ -290,3 +291,20 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     if not as_tuple:
         return argwhere(input)
     return tuple(adopt(each) for each in at_least_vector(input)._array.nonzero())
+
+
+@composite()
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` rows of `nonzero`, padded with `fill_value` if there are fewer.
+
+    Raises RuntimeError for a negative size.
+    """
+    if size < 0:
+        raise RuntimeError(f"nonzero_static(): argument 'size' must be a non-negative integer, got {size}")
+    return adopt(_pad_rows(np.argwhere(input._array), size, fill_value))
+
+
+def _pad_rows(rows: np.ndarray, size: int, fill_value: int) -> np.ndarray:
+    out = np.full(addressable((size, rows.shape[1])), fill_value, np.int64)
+    out[: len(rows)] = rows[:size]
+    return out

@@ -446,7 +446,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return _overwritten("diagonal_scatter", input, src, diagonal, offset=offset, dim1=dim1, dim2=dim2)
 
 
-@composite()
+@composite(batch="copies")
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A copy with `src` written to the window of `as_strided`.
 

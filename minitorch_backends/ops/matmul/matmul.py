@@ -10,16 +10,16 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import grad_mode
 from ...backends.operands import by_formats, swap
-from ...dispatch.op import Array, Forms, composite, op, synonyms
+from ...dispatch.op import Array, Forms, composite, op
 from ...kernels.arrays.elementwise import is_half
 from ...kernels.registry import ArraySpec
 from ...tensor import instrumentation
 from ...tensor.casting import cast_unchecked
-from ...tensor.dtypes import float32, promote_types, to_dtype
+from ...tensor.dtypes import float32, to_dtype
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from .dispatch import check_factors, prepare, product, refuse_mixed, wide_product
 
-__all__ = ["bmm", "dot", "ger", "matmul", "mm", "mv", "outer", "vdot"]
+__all__ = ["bmm", "dot", "matmul", "mm", "mv", "vdot"]
 
 _mode = grad_mode.get
 
@@ -204,18 +204,3 @@ def vdot(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tenso
     """The sum of the products of two vectors, the first conjugated."""
     of_dims("vdot", ("input", input, 1), ("other", other, 1))
     return matmul(input.conj() if input.is_complex() else input, other, precision=precision)
-
-
-@composite(product="matmul", autocast="unchanged")
-def outer(input: Tensor, vec2: Tensor, *, precision: str | None = None) -> Tensor:
-    """The product of every element of one vector with every element of another, a matrix of their common type."""
-    of_dims("outer", ("input", input, 1), ("vec2", vec2, 1))
-    if input._array.dtype is not vec2._array.dtype:
-        dtype = promote_types(input.dtype, vec2.dtype)
-        input, vec2 = input.to(dtype), vec2.to(dtype)
-    column, row = input.unsqueeze(1), vec2.unsqueeze(0)
-    return matmul(column, row, precision=precision) if input.dtype.category else column & row
-
-
-ger = outer
-synonyms(ger=outer)

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...autograd.modes import derives_from
-from ...dispatch.op import composite
+from ...dispatch.op import composite, synonyms
+from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from .dispatch import shape_error
 from .matmul import matmul, of_dims
 
-__all__ = ["chain_matmul", "inner", "kron", "tensordot"]
+__all__ = ["chain_matmul", "ger", "inner", "kron", "outer", "tensordot"]
 
 
 @composite(takes="ifc", product="matmul", autocast="unchanged")
@@ -134,3 +135,18 @@ def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of one or more matrices in the cheapest order."""
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
+
+
+@composite(product="matmul", autocast="unchanged")
+def outer(input: Tensor, vec2: Tensor, *, precision: str | None = None) -> Tensor:
+    """The product of every element of one vector with every element of another, a matrix of their common type."""
+    of_dims("outer", ("input", input, 1), ("vec2", vec2, 1))
+    if input._array.dtype is not vec2._array.dtype:
+        dtype = promote_types(input.dtype, vec2.dtype)
+        input, vec2 = input.to(dtype), vec2.to(dtype)
+    column, row = input.unsqueeze(1), vec2.unsqueeze(0)
+    return matmul(column, row, precision=precision) if input.dtype.category else column & row
+
+
+ger = outer
+synonyms(ger=outer)

@@ -1,4 +1,4 @@
-"""Elements in other places: flipped, rolled, repeated, and the triangles and diagonals of matrices."""
+"""Elements in other places: flipped, rolled, repeated, channels as pixels, triangles and diagonals of matrices."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import clamp_diagonal, existing_dim, shape_of, wrap_dim, wrap_dims
 from ..elementwise.cast import clone
+from ..functional import functional
 from .shape import expand, flatten, ravel, reshape, unsqueeze
 from .slices import diagonal
 from .slices import diagonal as _diagonal
@@ -24,8 +25,8 @@ from .transpose import transpose
 from .view_replay import embed_adjoint
 
 __all__ = [
-    "diag", "diag_embed", "diagflat", "flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90",
-    "tile", "trace", "tril", "triu",
+    "channel_shuffle", "diag", "diag_embed", "diagflat", "flip", "fliplr", "flipud", "pixel_shuffle", "pixel_unshuffle",
+    "repeat_interleave", "roll", "rot90", "tile", "trace", "tril", "triu",
 ]  # fmt: skip
 
 
@@ -277,3 +278,68 @@ def trace(input: Tensor) -> Tensor:
     if input._array.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got shape {list(input._array.shape)}")
     return diagonal(input).sum()
+
+
+def _pixels_check(name: str, input: Tensor, factor: int, argument: str) -> None:
+    if not isinstance(input, Tensor):
+        raise not_a_tensor(name, "input", input)
+    if input.ndim < 3:
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
+        )
+    if factor < 1:
+        raise RuntimeError(f"{name} expects a positive {argument}, but got {factor}")
+
+
+@functional
+@composite(method=False)
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(..., C r r, H, W) as (..., C, H r, W r): channels become pixels (W. Shi et al., arXiv 1609.05158). Raises
+    RuntimeError for channels that the square of `upscale_factor` does not divide."""
+    _pixels_check("pixel_shuffle", input, upscale_factor, "upscale_factor")
+    *batch, channels, height, width = input.shape
+    r = upscale_factor
+    if channels % r**2:
+        raise RuntimeError(
+            f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={channels} is not divisible by {r**2}"
+        )
+    split = input.reshape(*batch, channels // r**2, r, r, height, width)
+    first = len(batch)
+    order = [*range(first + 1), first + 3, first + 1, first + 4, first + 2]
+    return split.permute(*order).reshape(*batch, channels // r**2, height * r, width * r)
+
+
+@functional
+@composite(method=False)
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(..., C, H r, W r) as (..., C r r, H, W): the inverse of `pixel_shuffle`. Raises RuntimeError for heights and
+    widths that `downscale_factor` does not divide."""
+    _pixels_check("pixel_unshuffle", input, downscale_factor, "downscale_factor")
+    *batch, channels, height, width = input.shape
+    r = downscale_factor
+    for argument, value, dim in (("height", height, -2), ("width", width, -1)):
+        if value % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {argument} to be divisible by downscale_factor, but "
+                f"input.size({dim})={value} is not divisible by {r}"
+            )
+    split = input.reshape(*batch, channels, height // r, r, width // r, r)
+    first = len(batch)
+    order = [*range(first + 1), first + 2, first + 4, first + 1, first + 3]
+    return split.permute(*order).reshape(*batch, channels * r**2, height // r, width // r)
+
+
+@functional
+@composite(method=False)
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """The channels of (N, C, ...) in another order: the first ones of all groups, then the second ones, and so on (X.
+    Zhang et al., "ShuffleNet", arXiv 1707.01083). Raises RuntimeError for fewer than three dimensions, and for groups
+    that do not divide the channels."""
+    if input.ndim < 3:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
+    if groups < 1 or input.shape[1] % groups:
+        raise RuntimeError(
+            f"channel_shuffle: expected groups to be positive and to divide the {input.shape[1]} channels, got {groups}"
+        )
+    return input.unflatten(1, (groups, input.shape[1] // groups)).transpose(1, 2).flatten(1, 2)

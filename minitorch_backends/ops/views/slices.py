@@ -17,11 +17,12 @@ from ...tensor.registry import registry
 from ...tensor.tensor import Tensor
 from ..dims import clamp_diagonal, integer, wrap_dim
 from ..indexing.index_parsing import refusal, refuse_index_dtype
+from ..predicates import declare_method
 from .view_replay import view_embed
 
 __all__ = [
-    "chunk", "diagonal", "dsplit", "hsplit", "narrow", "select", "split", "split_with_sizes", "tensor_split",
-    "unbind", "vsplit",
+    "chunk", "diagonal", "dsplit", "hsplit", "narrow", "narrow_copy", "select", "split", "split_with_sizes",
+    "tensor_split", "unbind", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "vsplit",
 ]  # fmt: skip
 
 
@@ -270,3 +271,27 @@ def vsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
 def dsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the third dimension. Raises RuntimeError for unequal sections."""
     return _cut("dsplit", input, *indices_or_sections, dim=2, least=3)
+
+
+@composite()
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """A copy of `narrow`."""
+    return input.narrow(dim, start, length).clone()
+
+
+@declare_method
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk`."""
+    return input.chunk(chunks, dim)
+
+
+@declare_method
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split`."""
+    return input.split(split_size, dim)
+
+
+@declare_method
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split_with_sizes`."""
+    return input.split_with_sizes(split_sizes, dim)

@@ -147,7 +147,7 @@ def window_of(
     return window
 
 
-@composite()
+@composite(batch="copies")
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """The view of `size` with the given `stride` (in elements) in the memory of `input`, starting at `storage_offset`.
 

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..tensor.call_errors import argument_errors
-from ..tensor.tensor import Tensor
-from .elementwise.complex_numbers import view_as_complex, view_as_real
+from ...tensor.call_errors import argument_errors
+from ...tensor.tensor import Tensor
+from ..elementwise.complex_numbers import view_as_complex, view_as_real
 
 _OF_VIEWS = """
     as_strided diagonal expand permute select split_with_sizes squeeze t transpose unbind unfold unsqueeze view

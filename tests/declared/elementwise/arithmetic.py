@@ -54,3 +54,6 @@ declare("addcmul", lambda input, tensor1, tensor2, value=1: input + value * tens
 declare(
     "addcdiv", lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2, _triples(0.5, 3, value=3)
 )
+
+
+declare("reciprocal", lambda input: 1 / input, unary_samples(0.5, 3))

@@ -27,18 +27,17 @@ declare("gt", np.greater, _comparable)
 declare("ge", np.greater_equal, _comparable)
 
 
-def _unusual() -> Iterator[Sample]:
+def unusual() -> Iterator[Sample]:
     for array in arrays_like(-2, 2):
         yield sample(array)
     yield sample(np.array([[np.inf, -np.inf, np.nan], [0.0, -1.0, 2.0]]))
 
 
-declare("isnan", np.isnan, _unusual)
-declare("isfinite", np.isfinite, _unusual)
-declare("isinf", np.isinf, _unusual)
-declare("isposinf", lambda input: input == np.inf, _unusual)
-declare("isneginf", lambda input: input == -np.inf, _unusual)
-declare("isreal", np.isreal, _unusual)
+declare("isnan", np.isnan, unusual)
+declare("isfinite", np.isfinite, unusual)
+declare("isinf", np.isinf, unusual)
+declare("isposinf", lambda input: input == np.inf, unusual)
+declare("isneginf", lambda input: input == -np.inf, unusual)
 
 
 def _near() -> Iterator[Sample]:
@@ -98,3 +97,18 @@ declare("clamp_min", np.maximum, lambda: (sample(array, 0.4) for array in arrays
 
 
 declare("clamp_max", np.minimum, lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
+
+
+declare(
+    "heaviside",
+    np.heaviside,
+    lambda: iter(
+        [
+            sample(between(-2, 2, 3, 4), between(-2, 2, 4)),
+            sample(np.array([[-1.0, 0.0], [0.0, 2.0]]), between(-2, 2, 2)),
+            sample(between(-2, 2, 4, 6)[::2, ::-2].T, between(-2, 2)),
+            sample(between(-2, 2), between(-2, 2)),
+            sample(between(-2, 2, 0, 3), between(-2, 2, 3)),
+        ]
+    ),
+)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..samples import Sample, between, pairs, sample, unary_samples
 from ..table import declare
+from .comparison import unusual
 
 declare("real_part", np.real)
 declare("imag", np.imag)
@@ -30,3 +31,6 @@ declare("sgn", lambda input: np.sign(input if input.dtype != bool else input.ast
 declare("abs", np.abs, unary_samples(-2.3, 2))
 declare("angle", lambda input: np.arctan2(np.imag(input), np.real(input)), unary_samples(-2.3, 2))
 declare("polar", lambda abs, angle: abs * np.exp(1j * angle), pairs(0.3, 2, -2, 2, numbers=False))
+
+
+declare("isreal", np.isreal, unusual)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from minitorch_backends.ops.elementwise.exponential import _LOG_2, _LOG_10
+from tests.declared.samples import between
 
 from ..samples import Sample, pairs, sample, unary_samples
 from ..table import declare
@@ -28,11 +29,20 @@ def _xlogy_samples() -> Iterator[Sample]:
 
 
 declare("xlogy", lambda input, other: np.where(input == 0, 0.0, input * np.log(other)), _xlogy_samples)
-declare("xlog1py", lambda input, other: np.where(input == 0, 0.0, input * np.log1p(other)), pairs(-2, 2.3, -0.7, 2))
 
 
-def _entropy_reference(input: np.ndarray) -> np.ndarray:
-    return np.where(input > 0, -input * np.log(input), np.where(input == 0, 0.0, np.where(input < 0, -np.inf, np.nan)))
+declare("frexp", np.frexp, unary_samples(-2.3, 1.9))
 
 
-declare("entr", _entropy_reference, unary_samples(0.2, 3))
+declare(
+    "ldexp",
+    lambda input, other: input * 2.0**other,
+    lambda: iter(
+        [
+            sample(between(-2, 2, 3, 4), np.array([1, 2, 0, 3])),
+            sample(between(-2, 2, 4, 6)[::2, ::-2].T, np.array([[1], [2]]).repeat(3, 0)[:3]),
+            sample(between(-2, 2), np.array(2)),
+            sample(between(-2, 2, 0, 3), np.array([1, 2, 3])),
+        ]
+    ),
+)

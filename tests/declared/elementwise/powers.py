@@ -10,8 +10,6 @@ import numpy as np
 from ..samples import Sample, between, pairs, sample, unary_samples
 from ..table import declare
 
-declare("reciprocal", lambda input: 1 / input, unary_samples(0.5, 3))
-
 
 def _pow_reference(input: Any, exponent: Any) -> Any:
     input, exponent = np.asarray(input), np.asarray(exponent)

@@ -98,19 +98,6 @@ declare(
     ),
 )
 declare("copysign", np.copysign, pairs(0.2, 2, -2, 2.3))
-declare(
-    "heaviside",
-    np.heaviside,
-    lambda: iter(
-        [
-            sample(between(-2, 2, 3, 4), between(-2, 2, 4)),
-            sample(np.array([[-1.0, 0.0], [0.0, 2.0]]), between(-2, 2, 2)),
-            sample(between(-2, 2, 4, 6)[::2, ::-2].T, between(-2, 2)),
-            sample(between(-2, 2), between(-2, 2)),
-            sample(between(-2, 2, 0, 3), between(-2, 2, 3)),
-        ]
-    ),
-)
 
 
 def _logit_reference(input: np.ndarray, eps: float | None = None) -> np.ndarray:
@@ -131,19 +118,6 @@ declare(
     ),
 )
 declare("sinc", np.sinc)
-declare("frexp", np.frexp, unary_samples(-2.3, 1.9))
-declare(
-    "ldexp",
-    lambda input, other: input * 2.0**other,
-    lambda: iter(
-        [
-            sample(between(-2, 2, 3, 4), np.array([1, 2, 0, 3])),
-            sample(between(-2, 2, 4, 6)[::2, ::-2].T, np.array([[1], [2]]).repeat(3, 0)[:3]),
-            sample(between(-2, 2), np.array(2)),
-            sample(between(-2, 2, 0, 3), np.array([1, 2, 3])),
-        ]
-    ),
-)
 
 
 def _lower_reference(input: Any, other: Any) -> np.ndarray:
@@ -269,3 +243,13 @@ for _name, _function in (
     ("legendre_polynomial_p", scipy.special.eval_legendre),
 ):
     declare(_name, _reference(_function, 0, False), _samples(-1.6, 1.7))
+
+
+declare("xlog1py", lambda input, other: np.where(input == 0, 0.0, input * np.log1p(other)), pairs(-2, 2.3, -0.7, 2))
+
+
+def _entropy_reference(input: np.ndarray) -> np.ndarray:
+    return np.where(input > 0, -input * np.log(input), np.where(input == 0, 0.0, np.where(input < 0, -np.inf, np.nan)))
+
+
+declare("entr", _entropy_reference, unary_samples(0.2, 3))

@@ -70,68 +70,6 @@ def _reference(
 declare("interpolate", _reference, _samples)
 
 
-def _shuffle_reference(input: Any, upscale_factor: int) -> np.ndarray:
-    *batch, channels, height, width = input.shape
-    r = upscale_factor
-    out = np.empty((*batch, channels // r**2, height * r, width * r), input.dtype)
-    for i in range(r):
-        for j in range(r):
-            out[..., i::r, j::r] = input[..., i * r + j :: r * r, :, :]
-    return out
-
-
-def _unshuffle_reference(input: Any, downscale_factor: int) -> np.ndarray:
-    *batch, channels, height, width = input.shape
-    r = downscale_factor
-    out = np.empty((*batch, channels * r**2, height // r, width // r), input.dtype)
-    for i in range(r):
-        for j in range(r):
-            out[..., i * r + j :: r * r, :, :] = input[..., i::r, j::r]
-    return out
-
-
-declare(
-    "pixel_shuffle",
-    _shuffle_reference,
-    lambda: iter(
-        [
-            sample(between(-2, 2, 2, 8, 2, 3), 2),
-            sample(between(-2, 2, 2, 3, 9).transpose(2, 0, 1), 3),
-            sample(between(-2, 2, 0, 4, 2, 2), 2),
-        ]
-    ),
-)
-declare(
-    "pixel_unshuffle",
-    _unshuffle_reference,
-    lambda: iter(
-        [
-            sample(between(-2, 2, 2, 3, 4, 6), 2),
-            sample(between(-2, 2, 3, 6, 2).transpose(2, 0, 1), 3),
-            sample(between(-2, 2, 0, 4, 2, 2), 2),
-        ]
-    ),
-)
-
-
-def _channel_shuffle_reference(input: np.ndarray, groups: int) -> np.ndarray:
-    batch, channels, *sizes = input.shape
-    return input.reshape(batch, groups, channels // groups, *sizes).swapaxes(1, 2).reshape(input.shape)
-
-
-declare(
-    "channel_shuffle",
-    _channel_shuffle_reference,
-    lambda: iter(
-        [
-            sample(between(-2, 2, 2, 6, 3), 2),
-            sample(between(-2, 2, 3, 2, 4).transpose(1, 2, 0), 4),
-            sample(between(-2, 2, 0, 4, 2, 2), 2),
-        ]
-    ),
-)
-
-
 _AT = Neighbours(
     3,
     np.array([[0, 0, 1, 2, 2], [1, 1, 2, 2, 0]]),

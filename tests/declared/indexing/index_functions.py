@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from minitorch_backends.ops.indexing.index_functions import _pad_rows
+
 from ..samples import between, sample, strided_matrix
 from ..table import declare
 
@@ -186,3 +188,13 @@ def _nonzero_reference(input: np.ndarray, *, as_tuple: bool = False) -> Any:
 
 declare("argwhere", np.argwhere, _nonzero_samples)
 declare("nonzero", _nonzero_reference, _nonzero_samples)
+
+
+declare(
+    "nonzero_static",
+    lambda input, *, size, fill_value=-1: _pad_rows(np.argwhere(input), size, fill_value),
+    lambda: (
+        sample(array, size=size)
+        for array, size in ((np.eye(3)[:2], 1), (np.eye(3), 5), (np.zeros((0, 2)), 2), (np.array(2.0), 2))
+    ),
+)

@@ -88,3 +88,67 @@ declare(
 declare("diag", np.diag, samples_of_shapes(((3,),), ((3,), 1), ((3, 4),), ((3, 4), -1), (strided_matrix(), 1), ((0,),)))
 declare("diagflat", np.diagflat, samples_of_shapes(((3,), 1), ((2, 2),), (strided_matrix(),), ((),), ((0, 3),)))
 declare("trace", np.trace, samples_of_shapes(((3, 4),), (strided_matrix(),), ((0, 3),)))
+
+
+def _shuffle_reference(input: Any, upscale_factor: int) -> np.ndarray:
+    *batch, channels, height, width = input.shape
+    r = upscale_factor
+    out = np.empty((*batch, channels // r**2, height * r, width * r), input.dtype)
+    for i in range(r):
+        for j in range(r):
+            out[..., i::r, j::r] = input[..., i * r + j :: r * r, :, :]
+    return out
+
+
+def _unshuffle_reference(input: Any, downscale_factor: int) -> np.ndarray:
+    *batch, channels, height, width = input.shape
+    r = downscale_factor
+    out = np.empty((*batch, channels * r**2, height // r, width // r), input.dtype)
+    for i in range(r):
+        for j in range(r):
+            out[..., i * r + j :: r * r, :, :] = input[..., i::r, j::r]
+    return out
+
+
+declare(
+    "pixel_shuffle",
+    _shuffle_reference,
+    lambda: iter(
+        [
+            sample(between(-2, 2, 2, 8, 2, 3), 2),
+            sample(between(-2, 2, 2, 3, 9).transpose(2, 0, 1), 3),
+            sample(between(-2, 2, 0, 4, 2, 2), 2),
+        ]
+    ),
+)
+
+
+declare(
+    "pixel_unshuffle",
+    _unshuffle_reference,
+    lambda: iter(
+        [
+            sample(between(-2, 2, 2, 3, 4, 6), 2),
+            sample(between(-2, 2, 3, 6, 2).transpose(2, 0, 1), 3),
+            sample(between(-2, 2, 0, 4, 2, 2), 2),
+        ]
+    ),
+)
+
+
+def _channel_shuffle_reference(input: np.ndarray, groups: int) -> np.ndarray:
+    batch, channels, *sizes = input.shape
+    return input.reshape(batch, groups, channels // groups, *sizes).swapaxes(1, 2).reshape(input.shape)
+
+
+declare(
+    "channel_shuffle",
+    _channel_shuffle_reference,
+    lambda: iter(
+        [
+            sample(between(-2, 2, 2, 6, 3), 2),
+            sample(between(-2, 2, 3, 2, 4).transpose(1, 2, 0), 4),
+            sample(between(-2, 2, 0, 4, 2, 2), 2),
+        ]
+    ),
+)

@@ -130,3 +130,10 @@ declare(
     np.dsplit,
     samples_of_shapes(((1, 2, 4), 2), ((1, 2, 4), (1, 3)), (strided_matrix()[None], 2), ((0, 1, 4), 2)),
 )
+
+
+declare(
+    "narrow_copy",
+    lambda input, dim, start, length: input.take(range(start, start + length), dim),
+    samples_of_shapes(((3, 4), 1, 1, 2), ((3, 4), 0, 2, 0), ((0, 3), 1, 0, 2)),
+)
