@@ -210,10 +210,15 @@ _LEVELS: dict[str, dict[str, Any]] = {
 
 _ROWS: dict[str, dict[str, dict[str, Any]]] = {
     "zen3": {"*": {"cache_bytes": 1 << 20}},
-    "zen4": {},
-    "zen5": {},
+    "zen4": {"avx512": {
+        "exact_small_products": 800_000, "outer_products": 240_000, "rows_across_most": 8,
+        "split_results_beside_parts_most": (9216, 16_384),
+    }},
+    "zen5": {"avx512": {"exact_small_products": 800_000, "outer_products": 160_000}, "avx2": {
+        "exact_small_products": 1_000_000, "outer_products": 360_000, "exact_split_products": 900_000, "rows_most": 64,
+    }},
     "sapphire_rapids": {"*": {"cache_bytes": 1 << 20}},
-}
+}  # fmt: skip
 """By microarchitecture and level ("*": each): measured exceptions from the rule and from the levels' values, which were
 measured on these."""
 

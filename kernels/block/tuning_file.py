@@ -22,7 +22,7 @@ FOLDER_VARIABLE = "MINITORCH_CONFIG_DIR"
 
 MEASURED = (
     "exact_products", "exact_small_products", "outer_products", "exact_row_bytes", "exact_split_products",
-    "integer_products", "rows_most", "columns_most", "split_results_most",
+    "integer_products", "rows_most", "rows_across_most", "columns_most", "split_results_most",
     "vector_products_beside_pairs_most", "spread_microseconds",
 )  # fmt: skip
 """The fields that `minitorch-backends tune` measures."""

@@ -101,6 +101,7 @@ def crossovers() -> list[Crossover]:
         Crossover(isa, "exact_split_products", "blas", "split_k", False, float32, _DEEP),
         Crossover(isa, "integer_products", "definition", "integer", False, ("int32", "ieee"), _INTEGERS),
         Crossover(isa, "rows_most", "rows", isa, True, float32, _ROWS, along_k=True),
+        Crossover(isa, "rows_across_most", "rows", isa, True, float32, _ROWS_ACROSS),
         Crossover(isa, "columns_most", "rows", isa, True, float32, _COLUMNS),
         Crossover(isa, "split_results_most", "split_k", isa, True, ("float32", "tf32"), _RESULTS),
         Crossover(isa, "spread_microseconds", "1 thread", "all threads", False, float32, ()),
@@ -112,13 +113,14 @@ def crossovers() -> list[Crossover]:
     return found
 
 
-_SMALL = _squares(8, 12, 16, 20, 24, 32, 48)
+_SMALL = _squares(8, 12, 16, 20, 24, 32, 48, 64, 80, 96, 112)
 _PANELS = _squares(48, 64, 80, 96, 128, 160, 200, 256, 320)
 _INTEGERS = _squares(12, 16, 20, 24, 28, 32, 40)
 _OUTER = tuple(Point(n * n, n, 1, n) for n in (100, 150, 200, 250, 300, 400, 600))
-_ROW = tuple(Point(4 * n * n, 1, n, n) for n in (256, 362, 512, 640, 768, 1024, 1448))
+_ROW = tuple(Point(4 * n * n, 1, n, n) for n in (256, 362, 512, 640, 768, 1024, 1448, 2048))
 _DEEP = tuple(Point(256 * k, 16, k, 16) for k in (512, 1024, 2048, 3072, 4096, 8192, 16384))
 _ROWS = tuple(Point(m, m, 1024, 1024) for m in (8, 16, 24, 32, 48, 64, 96, 128, 160))
+_ROWS_ACROSS = tuple(Point(m, m, 1024, 1024) for m in (2, 4, 6, 8, 12, 16, 24, 32))
 _COLUMNS = tuple(Point(n, 1024, 1024, n) for n in (4, 6, 8, 12, 16, 24, 32, 48))
 _RESULTS = tuple(Point(n * n, n, 4096, n) for n in (48, 64, 80, 96, 112, 128))
 
