@@ -18,8 +18,8 @@ from ..gradients import conjugate, zero
 from .unary import unary_ufunc
 
 __all__ = [
-    "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "lerp", "mul", "multiply", "neg", "negative",
-    "positive", "reciprocal", "remainder", "rsub", "sub", "subtract", "true_divide",
+    "add", "addcdiv", "addcmul", "copysign", "div", "divide", "floor_divide", "fmod", "gcd", "lcm", "lerp", "mul",
+    "multiply", "neg", "negative", "positive", "reciprocal", "remainder", "rsub", "sub", "subtract", "true_divide",
 ]  # fmt: skip
 
 
@@ -288,3 +288,29 @@ Tensor.__radd__, Tensor.__rmul__, Tensor.__rsub__ = add, mul, rsub  # type: igno
 
 
 reciprocal = unary_ufunc(np.reciprocal, "`1 / input`.", gradient=lambda g, out: -g * conjugate(out * out))
+
+
+@op(promote=True, only_tensors=("input", "other"), takes="i", traits="inplace")
+def gcd(input: Array, other: Array) -> Array:
+    """The greatest common divisor."""
+    return np.gcd(input, other)
+
+
+@op(promote=True, only_tensors=("input", "other"), takes="i", traits="inplace")
+def lcm(input: Array, other: Array) -> Array:
+    """The least common multiple."""
+    return np.lcm(input, other)
+
+
+@op(
+    input=lambda g, input, out: g * (out.sign() * input.sign()),
+    other=lambda g: zero(g),
+    promote="float",
+    only_tensors=("input",),
+    takes="f",
+    ufunc=np.copysign,
+    traits="inplace",
+)
+def copysign(input: Array, other: Array) -> Array:
+    """The magnitude of `input` with the sign of `other`, that of a zero too."""
+    return np.copysign(input, other)

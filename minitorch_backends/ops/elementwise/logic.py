@@ -10,8 +10,8 @@ import numpy as np
 from ...dispatch.op import Array, Forms, op
 
 __all__ = [
-    "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "gcd",
-    "lcm", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "logical_and", "logical_not", "logical_or", "logical_xor",
 ]  # fmt: skip
 
 
@@ -77,15 +77,3 @@ def bitwise_left_shift(input: Array, other: Array) -> Array:
 def bitwise_right_shift(input: Array, other: Array) -> Array:
     """The bits moved down by `other` places, with copies of the sign."""
     return np.right_shift(input, other)
-
-
-@op(promote=True, only_tensors=("input", "other"), takes="i", traits="inplace")
-def gcd(input: Array, other: Array) -> Array:
-    """The greatest common divisor."""
-    return np.gcd(input, other)
-
-
-@op(promote=True, only_tensors=("input", "other"), takes="i", traits="inplace")
-def lcm(input: Array, other: Array) -> Array:
-    """The least common multiple."""
-    return np.lcm(input, other)

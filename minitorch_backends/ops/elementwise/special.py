@@ -17,12 +17,11 @@ from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.call_errors import install
 from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor
-from ..gradients import conjugate, no_derivative, zero
+from ..gradients import conjugate, no_derivative
 from .unary import unary_ufunc
 
 __all__ = [
-    "copysign", "digamma", "erf", "erfc", "erfinv", "i0", "igamma", "igammac", "lgamma", "logit", "mvlgamma",
-    "polygamma", "sinc",
+    "digamma", "erf", "erfc", "erfinv", "i0", "igamma", "igammac", "lgamma", "logit", "mvlgamma", "polygamma", "sinc",
 ]  # fmt: skip
 
 
@@ -123,20 +122,6 @@ def polygamma(n: int, input: Array) -> Array:
 
 
 # Signs, steps and scales
-
-
-@op(
-    input=lambda g, input, out: g * (out.sign() * input.sign()),
-    other=lambda g: zero(g),
-    promote="float",
-    only_tensors=("input",),
-    takes="f",
-    ufunc=np.copysign,
-    traits="inplace",
-)
-def copysign(input: Array, other: Array) -> Array:
-    """The magnitude of `input` with the sign of `other`, that of a zero too."""
-    return np.copysign(input, other)
 
 
 def _logit_gradient(g: Tensor, input: Tensor, eps: float | None) -> Tensor:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
+from ...autograd.half_types import rounding_once
 from ...autograd.modes import derives
 from ...dispatch.op import Array, composite, op
+from ...kernels.arrays.elementwise import each
 from ...kernels.arrays.gathering import gather, scatter
 from ...kernels.arrays.sums import sum_of_all
 from ...tensor.dtypes import int64, uint8
 from ...tensor.tensor import Tensor, adopt
 from ..dims import integer
+from ..elementwise.activations import logsigmoid
 from ..functional import functional
 from ..indexing.index_parsing import refuse_index_dtype
 from ..softmax import log_softmax, log_softmax_forward
 from .pointwise import reduce_loss
 
-__all__ = ["cross_entropy", "nll_loss"]
+__all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "nll_loss"]
 
 
 def _as_lines(array: np.ndarray, shape: tuple[int, ...], parts: int) -> np.ndarray:
@@ -228,3 +232,94 @@ def _of_probabilities(
     terms = log_softmax(input, dim) * target
     loss = -(terms if weight is None else terms * _per_class(weight, input)).sum(dim)
     return loss.sum() / (input.numel() // classes) if reduction == "mean" else reduce_loss(loss, reduction)
+
+
+_LEAST_LOG = -100.0
+"""Where logarithms of probabilities are cut off, so that a wrong certainty costs much, but not infinity."""
+
+
+@op(
+    promote=True,
+    takes="f",
+    traits="function",
+    input=lambda g, input, target: g * (input - target) / ((1 - input) * input).clamp(min=1e-12),
+    target=lambda g, input: g * ((-input).log1p().clamp(min=_LEAST_LOG) - input.log().clamp(min=_LEAST_LOG)),
+    batch="align",
+)
+def binary_cross_entropy_terms(input: Array, target: Array) -> Array:
+    """-(target log(input) + (1 - target) log(1 - input)), with logarithms of at least -100."""
+    if not ((input >= 0) & (input <= 1)).all():
+        raise RuntimeError(
+            "binary_cross_entropy: all elements of input should be between 0 and 1; use sigmoid first, "
+            "or binary_cross_entropy_with_logits"
+        )
+    certain, contrary = (np.maximum(x, _LEAST_LOG) for x in (each(np.log, input), each(np.log1p, -input)))
+    return (target - 1) * contrary - target * certain
+
+
+@functools.partial(rounding_once, typed_by=("input",))
+def _cross_entropies(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    loss = binary_cross_entropy_terms(input, target)
+    return reduce_loss(loss if weight is None else loss * weight.to(loss.dtype), reduction)
+
+
+@functional(positional="averaging")
+@composite(method=False, takes="f", autocast="float32")
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
+) -> Tensor:
+    """-(target log(input) + (1 - target) log(1 - input)) for probabilities, times `weight`.
+
+    Logarithms are at least -100. Raises ValueError for different sizes, RuntimeError for inputs outside [0, 1] and for
+    targets of another dtype.
+    """
+    _refuse_broadcast("binary_cross_entropy", input, target)
+    _refuse_wider("binary_cross_entropy", input, weight, "weight")
+    if target.dtype is not input.dtype:
+        raise RuntimeError(
+            f"binary_cross_entropy(): target must be of the input's dtype {input.dtype!r}, got {target.dtype!r}; use "
+            "target.to(input.dtype)"
+        )
+    return _cross_entropies(input, target, weight, reduction)
+
+
+def _refuse_broadcast(name: str, input: Tensor, target: Tensor) -> None:
+    if input.shape != target.shape:
+        raise ValueError(f"{name}: target size {list(target.shape)} must be the same as input size {list(input.shape)}")
+
+
+def _refuse_wider(name: str, input: Tensor, weight: Tensor | None, argument: str) -> None:
+    """Raise RuntimeError for a weight that does not broadcast to the terms of the loss."""
+    if weight is None:
+        return
+    known, given = input._array.shape, weight._array.shape
+    if len(given) > len(known) or any(b not in (1, a) for a, b in zip(known[::-1], given[::-1], strict=False)):
+        raise RuntimeError(
+            f"{name}: output with shape {list(input.shape)} doesn't match the broadcast shape with {argument} of "
+            f"shape {list(given)}; it must broadcast to the input"
+        )
+
+
+@functional(positional="averaging")
+@composite(method=False, takes="f", widen=("input", "target"), autocast="float32")
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """`binary_cross_entropy` of sigmoid(input), accurate for inputs of any magnitude.
+
+    `pos_weight` multiplies the terms of positive targets.
+    """
+    name = "binary_cross_entropy_with_logits"
+    _refuse_broadcast(name, input, target)
+    _refuse_wider(name, input, weight, "weight")
+    _refuse_wider(name, input, pos_weight, "pos_weight")
+    certain, contrary = logsigmoid(input), (1 - target) * input
+    if pos_weight is not None:
+        certain = certain * ((pos_weight.to(certain.dtype) - 1) * target + 1)
+    loss = contrary - certain
+    return reduce_loss(loss if weight is None else loss * weight.to(loss.dtype), reduction)

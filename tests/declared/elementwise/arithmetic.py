@@ -9,6 +9,7 @@ import numpy as np
 
 from ..samples import Sample, between, pairs, sample, strided_matrix, unary_samples
 from ..table import declare
+from .logic import whole
 
 
 def _also(samples: Callable[[], Iterator[Sample]], **named: Any) -> Callable[[], Iterator[Sample]]:
@@ -57,3 +58,12 @@ declare(
 
 
 declare("reciprocal", lambda input: 1 / input, unary_samples(0.5, 3))
+
+
+declare("gcd", np.gcd, whole)
+
+
+declare("lcm", np.lcm, whole)
+
+
+declare("copysign", np.copysign, pairs(0.2, 2, -2, 2.3))

@@ -19,7 +19,7 @@ def _tensors() -> Iterator[Sample]:
         yield sample(array, array)
 
 
-def _whole() -> Iterator[Sample]:
+def whole() -> Iterator[Sample]:
     """Pairs for ops of integers, in every layout."""
     for array in arrays_like(-9, 9):
         yield sample(array, array[..., ::-1] if array.ndim else array)
@@ -36,11 +36,9 @@ declare("logical_and", np.logical_and, _tensors)
 declare("logical_or", np.logical_or, _tensors)
 declare("logical_xor", np.logical_xor, _tensors)
 declare("logical_not", lambda input: input == 0, unary_samples())
-declare("bitwise_and", np.bitwise_and, _whole)
-declare("bitwise_or", np.bitwise_or, _whole)
-declare("bitwise_xor", np.bitwise_xor, _whole)
+declare("bitwise_and", np.bitwise_and, whole)
+declare("bitwise_or", np.bitwise_or, whole)
+declare("bitwise_xor", np.bitwise_xor, whole)
 declare("bitwise_not", np.invert, unary_samples(-9, 9))
 declare("bitwise_left_shift", np.left_shift, _shifts)
 declare("bitwise_right_shift", np.right_shift, _shifts)
-declare("gcd", np.gcd, _whole)
-declare("lcm", np.lcm, _whole)

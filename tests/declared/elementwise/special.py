@@ -97,7 +97,6 @@ declare(
         for array in (between(0.3, 4, 3, 4), strided_matrix() + 3, between(0.3, 4), between(0.3, 4, 0, 3))
     ),
 )
-declare("copysign", np.copysign, pairs(0.2, 2, -2, 2.3))
 
 
 def _logit_reference(input: np.ndarray, eps: float | None = None) -> np.ndarray:

@@ -9,9 +9,9 @@ import numpy as np
 
 from minitorch_backends.ops.losses.cross_entropy import _count_targets
 
-from ..samples import Sample, between, sample
+from ..samples import Sample, between, pairs, sample
 from ..table import declare
-from .pointwise import reduced_array
+from .pointwise import loss_samples, reduced_array
 
 
 def _terms_samples() -> Iterator[Sample]:
@@ -129,3 +129,31 @@ def _cross_entropy_reference(
 
 
 declare("cross_entropy", _cross_entropy_reference, _cross_entropy_samples)
+
+
+def _bce_reference(input: Any, target: Any, weight: Any = 1, reduction: str = "mean") -> Any:
+    return reduced_array(-(target * np.log(input) + (1 - target) * np.log1p(-input)) * weight, reduction)
+
+
+declare(
+    "binary_cross_entropy_terms",
+    lambda input, target: _bce_reference(input, target, reduction="none"),
+    pairs(0.1, 0.9, 0.25, 0.75),
+)
+
+
+declare("binary_cross_entropy", _bce_reference, loss_samples(0.1, 0.9, 0.1, 0.9, {"weight": between(0.5, 2, 5)}))
+
+
+def _bce_with_logits_reference(
+    input: Any, target: Any, weight: Any = 1, reduction: str = "mean", pos_weight: Any = 1
+) -> Any:
+    loss = pos_weight * target * np.log1p(np.exp(-input)) + (1 - target) * np.log1p(np.exp(input))
+    return reduced_array(loss * weight, reduction)
+
+
+declare(
+    "binary_cross_entropy_with_logits",
+    _bce_with_logits_reference,
+    loss_samples(-3, 3, 0.1, 0.9, {"weight": between(0.5, 2, 5)}, {"pos_weight": between(0.5, 2, 5)}),
+)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.declared.samples import Sample, between, pairs, sample
+from tests.declared.samples import Sample, between, sample
 from tests.declared.table import declare
 
 
@@ -82,30 +82,6 @@ def _kl_div_reference(input: Any, target: Any, reduction: str = "mean", log_targ
 declare("kl_div", _kl_div_reference, loss_samples(-3, -0.1, 0.1, 0.9, {"log_target": True}, {"reduction": "batchmean"}))
 
 
-def _bce_reference(input: Any, target: Any, weight: Any = 1, reduction: str = "mean") -> Any:
-    return reduced_array(-(target * np.log(input) + (1 - target) * np.log1p(-input)) * weight, reduction)
-
-
-declare(
-    "binary_cross_entropy_terms",
-    lambda input, target: _bce_reference(input, target, reduction="none"),
-    pairs(0.1, 0.9, 0.25, 0.75),
-)
-declare("binary_cross_entropy", _bce_reference, loss_samples(0.1, 0.9, 0.1, 0.9, {"weight": between(0.5, 2, 5)}))
-
-
-def _bce_with_logits_reference(
-    input: Any, target: Any, weight: Any = 1, reduction: str = "mean", pos_weight: Any = 1
-) -> Any:
-    loss = pos_weight * target * np.log1p(np.exp(-input)) + (1 - target) * np.log1p(np.exp(input))
-    return reduced_array(loss * weight, reduction)
-
-
-declare(
-    "binary_cross_entropy_with_logits",
-    _bce_with_logits_reference,
-    loss_samples(-3, 3, 0.1, 0.9, {"weight": between(0.5, 2, 5)}, {"pos_weight": between(0.5, 2, 5)}),
-)
 declare(
     "soft_margin_loss",
     lambda input, target, reduction="mean": reduced_array(np.log1p(np.exp(-target * input)), reduction),
