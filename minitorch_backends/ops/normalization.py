@@ -16,9 +16,11 @@ from ..kernels.arrays import rows, sums
 from ..kernels.arrays.rows import Standardized, StandardizeGradients
 from ..kernels.runtime.context import restore_on_failure
 from ..tensor.casting import cast_unchecked
+from ..tensor.dtypes import FLOATING, float32, get_default_dtype
 from ..tensor.tensor import Tensor, adopt
 from .functional import functional
 from .gradients import counts
+from .views.padding import constant_pad
 
 __all__ = ["standardize"]
 
@@ -362,3 +364,43 @@ def instance_norm(
 def normalize(input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor:
     """`input` divided by its p-norm over `dim`, or by `eps` where that is larger."""
     return input / input.norm(p, dim, keepdim=True).clamp(min=eps)
+
+
+def _sums_along_channels(x: Tensor, size: int, count: int) -> Tensor:
+    """The sums of `size` neighbouring channels, from each of the first `count` on: of blocks of 1, 2, 4, ... channels,
+    one for each bit of the size, so that rounding errors grow with its logarithm."""
+    total, block, length, done = None, x, 1, 0
+    while True:
+        if size & length:
+            part = block.narrow(1, done, count)
+            total, done = part if total is None else total + part, done + length
+        if total is not None and done == size:
+            return total
+        blocks = block.shape[1] - length
+        block, length = block.narrow(1, 0, blocks) + block.narrow(1, length, blocks), 2 * length
+
+
+@functional
+@composite(method=False, takes="ifc")
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """input / (k + alpha * m)**beta, with m the mean of squares of `size` neighbouring channels.
+
+    Channels beyond the first and last count as 0 (A. Krizhevsky, I. Sutskever and G. Hinton, "ImageNet classification
+    with deep convolutional neural networks", 2012).
+
+    input: (N, C, ...), of three dimensions or more. Raises ValueError for fewer, and for a size below 1.
+    """
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if size < 1:
+        raise ValueError(f"local_response_norm: expected a size of at least 1, got {size}")
+    if not input.numel():
+        return input
+    x = widen(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())
+    channels = x.shape[1]
+    reach = min(size, 2 * channels + 1)  # windows over the channels
+    wide = x.double() if x.dtype is float32 else x  # which holds squares of all numbers
+    squares = constant_pad(wide * wide, ((0, 0), (reach // 2, (reach - 1) // 2), *((0, 0),) * (x.ndim - 2)))
+    total = _sums_along_channels(squares, reach, channels)
+    result = wide / (total * (alpha / size) + k) ** beta
+    return result.to(input.dtype if input.dtype.category >= FLOATING else x.dtype)

@@ -201,3 +201,22 @@ def _normalize_reference(input: np.ndarray, p: float = 2.0, dim: Any = 1, eps: f
 
 
 declare("normalize", _normalize_reference, _normalize_samples)
+
+
+def _response_samples() -> Iterator[Sample]:
+    for size in (1, 2, 5):
+        yield sample(between(-2, 2, 2, 4, 3), size, 0.5, 0.6, 1.5)
+    yield sample(between(-2, 2, 2, 4, 3, 2), 3)
+    yield sample(np.moveaxis(between(-2, 2, 1, 3, 2, 5), -1, 1), 3, 0.3)
+    yield sample(between(-2, 2, 0, 4, 3), 2)
+
+
+def _response_reference(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> np.ndarray:
+    out = np.empty(input.shape, np.result_type(input, np.float64))
+    for channel in range(input.shape[1]):
+        around = input[:, max(channel - size // 2, 0) : channel + (size - 1) // 2 + 1]
+        out[:, channel] = input[:, channel] / (k + alpha * np.square(around).sum(1) / size) ** beta
+    return out
+
+
+declare("local_response_norm", _response_reference, _response_samples)

@@ -13,7 +13,6 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import derives_from
 from ...dispatch.op import composite
-from ...tensor.dtypes import FLOATING, float32, get_default_dtype
 from ...tensor.registry import functions
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
@@ -22,7 +21,6 @@ from ..conv.im2col import Windows, gather_flat, largest, pool_max, sum_windows
 from ..dims import integer
 from ..elementwise.activations import relu
 from ..functional import functional
-from ..views.padding import constant_pad
 
 Sizes = tuple[int, ...]
 Given = int | Sequence[int]
@@ -469,46 +467,6 @@ fractional_max_pool3d = _declare_fractional(3)
 
 _AVERAGES: tuple[Any, ...] = (avg_pool1d, avg_pool2d, avg_pool3d)
 _GREATEST: tuple[Any, ...] = (max_pool1d, max_pool2d, max_pool3d)
-
-
-def _sums_along_channels(x: Tensor, size: int, count: int) -> Tensor:
-    """The sums of `size` neighbouring channels, from each of the first `count` on: of blocks of 1, 2, 4, ... channels,
-    one for each bit of the size, so that rounding errors grow with its logarithm."""
-    total, block, length, done = None, x, 1, 0
-    while True:
-        if size & length:
-            part = block.narrow(1, done, count)
-            total, done = part if total is None else total + part, done + length
-        if total is not None and done == size:
-            return total
-        blocks = block.shape[1] - length
-        block, length = block.narrow(1, 0, blocks) + block.narrow(1, length, blocks), 2 * length
-
-
-@functional
-@composite(method=False, takes="ifc")
-def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """input / (k + alpha * m)**beta, with m the mean of squares of `size` neighbouring channels.
-
-    Channels beyond the first and last count as 0 (A. Krizhevsky, I. Sutskever and G. Hinton, "ImageNet classification
-    with deep convolutional neural networks", 2012).
-
-    input: (N, C, ...), of three dimensions or more. Raises ValueError for fewer, and for a size below 1.
-    """
-    if input.ndim < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
-    if size < 1:
-        raise ValueError(f"local_response_norm: expected a size of at least 1, got {size}")
-    if not input.numel():
-        return input
-    x = widen(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())
-    channels = x.shape[1]
-    reach = min(size, 2 * channels + 1)  # windows over the channels
-    wide = x.double() if x.dtype is float32 else x  # which holds squares of all numbers
-    squares = constant_pad(wide * wide, ((0, 0), (reach // 2, (reach - 1) // 2), *((0, 0),) * (x.ndim - 2)))
-    total = _sums_along_channels(squares, reach, channels)
-    result = wide / (total * (alpha / size) + k) ** beta
-    return result.to(input.dtype if input.dtype.category >= FLOATING else x.dtype)
 
 
 def _declare_powers(dims: int) -> Callable[..., Tensor]:

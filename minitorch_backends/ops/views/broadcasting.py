@@ -19,7 +19,7 @@ from .shape import expand, reshape, unsqueeze
 from .transpose import transpose
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "combinations",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "combinations",
     "meshgrid",
 ]  # fmt: skip
 
@@ -128,3 +128,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = itertools.chain.from_iterable(choose(range(shape[0]), r))
     return input[adopt(np.fromiter(places, np.int64, count * r).reshape(count, r))]
+
+
+@composite()
+def broadcast_to(input: Tensor, *size: Any) -> Tensor:
+    """`expand`, under NumPy's name."""
+    return expand(input, *size)

@@ -21,7 +21,7 @@ from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..dims import shape_of, wrap_dim, wrap_dims
 
-__all__ = ["broadcast_to", "flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]
+__all__ = ["flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]
 
 
 def resolve_size(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
@@ -175,12 +175,6 @@ def expand(input: Array, size: Any) -> Array:
     """A view with dimensions of size 1 expanded to `size` without copying; -1 keeps a size, new dimensions come
     first."""
     return expand_view(input, shape_of(size))
-
-
-@composite()
-def broadcast_to(input: Tensor, *size: Any) -> Tensor:
-    """`expand`, under NumPy's name."""
-    return expand(input, *size)
 
 
 def _expand_as(self: Tensor, other: Tensor) -> Tensor:

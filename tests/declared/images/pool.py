@@ -185,25 +185,6 @@ for _dims in (2, 3):
     declare(f"fractional_max_pool{_dims}d", _reference_of_fractional_pool(_dims), _samples_of_fractional_pool(_dims))
 
 
-def _response_samples() -> Iterator[Sample]:
-    for size in (1, 2, 5):
-        yield sample(between(-2, 2, 2, 4, 3), size, 0.5, 0.6, 1.5)
-    yield sample(between(-2, 2, 2, 4, 3, 2), 3)
-    yield sample(np.moveaxis(between(-2, 2, 1, 3, 2, 5), -1, 1), 3, 0.3)
-    yield sample(between(-2, 2, 0, 4, 3), 2)
-
-
-def _response_reference(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> np.ndarray:
-    out = np.empty(input.shape, np.result_type(input, np.float64))
-    for channel in range(input.shape[1]):
-        around = input[:, max(channel - size // 2, 0) : channel + (size - 1) // 2 + 1]
-        out[:, channel] = input[:, channel] / (k + alpha * np.square(around).sum(1) / size) ** beta
-    return out
-
-
-declare("local_response_norm", _response_reference, _response_samples)
-
-
 def _pool_samples(dims: int) -> Callable[[], Iterator[Sample]]:
     def samples() -> Iterator[Sample]:
         x = between(0.5, 2, 2, 3, *_SIZES[dims - 1])

@@ -74,3 +74,10 @@ def _combination_reference(input: np.ndarray, r: int = 2, with_replacement: bool
 
 
 declare("combinations", _combination_reference, _combination_samples)
+
+
+declare(
+    "broadcast_to",
+    lambda input, *size: input + np.zeros(size[0]),
+    samples_of_shapes(((3, 1), (3, 4)), ((4,), (3, 4)), ((), (2, 2)), ((0, 1), (0, 2))),
+)
