@@ -13,11 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from matplotlib import rc_context
+try:
+    from matplotlib import rc_context
+except ModuleNotFoundError:
+    raise ImportError("pictures need matplotlib: pip install 'minitorch-backends[lab]'") from None
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatterSciNotation
+from matplotlib.ticker import LogFormatterSciNotation, MaxNLocator, PercentFormatter  # noqa: F401 (for other modules)
 from matplotlib.transforms import Bbox
 
 BLUE, ORANGE, GREY, INK = "#0072B2", "#D55E00", "#9AA3AD", "#1D2129"

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from matplotlib.ticker import MaxNLocator, PercentFormatter
-
 from ..display.figures import (
     BLUE,
     COLOURS,
@@ -18,6 +16,8 @@ from ..display.figures import (
     SHAPES,
     Drawing,
     File,
+    MaxNLocator,
+    PercentFormatter,
     drawing,
     place_labels,
     scale_axis,

@@ -74,17 +74,10 @@ def test_the_compiler_is_capped(level, tmp_path):
 
 
 USERS = {
-    "NUMBA_CPU_NAME": "generic",
-    "NUMBA_CPU_FEATURES": "",
-    "NUMBA_ENABLE_AVX": "0",
-    "NUMBA_OPT": "0",
-    "NUMBA_LOOP_VECTORIZE": "0",
-    "NUMBA_BOUNDSCHECK": "1",
-    "NUMBA_DEBUGINFO": "1",
-    "NUMBA_DISABLE_JIT": "1",
-    "NUMBA_NUM_THREADS": "0",
-    "NUMBA_CACHE_DIR": "/nowhere",
-}
+    "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_ENABLE_AVX": "0", "NUMBA_OPT": "0",
+    "NUMBA_LOOP_VECTORIZE": "0", "NUMBA_BOUNDSCHECK": "1", "NUMBA_DEBUGINFO": "1", "NUMBA_DISABLE_JIT": "1",
+    "NUMBA_NUM_THREADS": "0", "NUMBA_CACHE_DIR": "/nowhere",
+}  # fmt: skip
 """Settings of Numba with which kernels would be slow, abort in LLVM, or not be compiled at all."""
 
 

@@ -123,18 +123,10 @@ def layouts():
     read_only.flags.writeable = False
     unaligned = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(x.shape)
     return {
-        "contiguous": x,
-        "transposed": x.T,
-        "permuted": x.transpose(1, 0, 2),
-        "strided": x[::2, :, 1::3],
-        "negative": x[::-1, :, ::-1],
-        "broadcast": np.broadcast_to(x[:, :1], x.shape),
-        "read-only": read_only,
-        "unaligned": unaligned,
-        "zero-dimensional": x[0, 0, 0, ...],
-        "empty": x[:, :0],
-        "one column": x[:, :, 3:4],
-    }
+        "contiguous": x, "transposed": x.T, "permuted": x.transpose(1, 0, 2), "strided": x[::2, :, 1::3],
+        "negative": x[::-1, :, ::-1], "broadcast": np.broadcast_to(x[:, :1], x.shape), "read-only": read_only,
+        "unaligned": unaligned, "zero-dimensional": x[0, 0, 0, ...], "empty": x[:, :0], "one column": x[:, :, 3:4],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", layouts())

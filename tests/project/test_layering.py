@@ -203,18 +203,21 @@ def test_kernels_know_arrays_only():
     assert not strays, f"kernels/ imports only itself, and by relative imports, unlike: {strays}"
 
 
+OPTIONAL = {
+    "pytest_plugin": {"pytest"},
+    "display": {"matplotlib"},
+    "lab": {"matplotlib", "cloudpickle", "pandas", "rich", "torch"},  # runs of plain torch
+    "compat": {"matplotlib", "PIL", "tensorboard"},  # event files
+    "ops": {"matplotlib"},  # pictures of einsum plans
+    "interop": {"autoray", "einops", "google", "onnx", "safetensors", "tensorly", "threadpoolctl", "torch"},
+}
+"""What parts import by extras of pyproject.toml."""
+
+
 def test_third_parties_are_declared():
     allowed = {PACKAGE, "llvmlite", *sys.stdlib_module_names, *declared_dependencies()}  # llvmlite is Numba's own
     others = [found for found in imports() if not found.imported or found.imported[0] not in allowed]
-    optional = {
-        "pytest_plugin": {"pytest"},
-        "display": {"matplotlib"},
-        "lab": {"matplotlib", "cloudpickle", "pandas", "rich", "torch"},  # runs of plain torch
-        "compat": {"matplotlib", "PIL", "tensorboard"},  # event files
-        "ops": {"matplotlib"},  # pictures of einsum plans
-        "interop": {"autoray", "einops", "google", "onnx", "safetensors", "tensorly", "threadpoolctl", "torch"},
-    }  # by extras of pyproject.toml
-    strays = [found.place for found in others if found.imported[0] not in optional.get(found.importer[1], set())]
+    strays = [found.place for found in others if found.imported[0] not in OPTIONAL.get(found.importer[1], set())]
     assert not strays, f"these import what pyproject.toml does not name as a dependency: {strays}"
 
 
@@ -241,6 +244,19 @@ def test_import_loads_nothing_heavy():
     script = f"import sys, {PACKAGE}; print(*(name for name in {heavy} if name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not loaded, f"`import {PACKAGE}` loads {loaded}: import them inside the function that first needs them"
+
+
+def test_every_public_name_loads_without_the_extras():
+    """An install of the core has none of their packages."""
+    packages = sorted(set().union(*OPTIONAL.values()))
+    script = f"import sys, {PACKAGE} as mt; sys.modules.update(dict.fromkeys({packages})); names = dir(mt)\n"
+    script += (
+        "for of in (mt, *(getattr(mt, name) for name in names)):\n if hasattr(of, '__path__') or of is mt.special:\n"
+    )
+    script += "  print(of.__name__, *(getattr(of, name) for name in dir(of) if name[0] != '_'), sep='\\n')"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert {f"{PACKAGE}.explain", f"{PACKAGE}.lab"} <= {*found.stdout.split()}
 
 
 def test_few_modules_load_before_the_first_product():

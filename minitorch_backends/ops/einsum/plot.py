@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from matplotlib.ticker import MaxNLocator
-
 from ...display.figures import BLUE as _SLICE
 from ...display.figures import GREY as _WHOLE
 from ...display.figures import INK as _INK
 from ...display.figures import ORANGE as _AHEAD
-from ...display.figures import Drawing, File, drawing
+from ...display.figures import Drawing, File, MaxNLocator, drawing
 from .plan import Plan
 
 if TYPE_CHECKING:

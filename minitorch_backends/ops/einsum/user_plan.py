@@ -25,7 +25,6 @@ from .api import check_options, contract, is_shape, not_tensors, read, take_diag
 from .equation import Labels, label_name, parse, resolve, text_of
 from .paths import BY_FLAGS, OBJECTIVES, checked_path, strategy_in_force
 from .plan import Measured, Plan, whole_of
-from .plot import plot as draw
 from .precision_plan import step_precisions
 from .program import plan_within, program_for, run
 from .slicing import plans_of_gradients, slice_labels, slice_within, with_limit
@@ -302,9 +301,11 @@ class EinsumPlan(Plan):
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw the tree of contractions, and the memory and the sizes of results over the steps.
 
-        Returns the figure; with `path` it is also written, as PNG, PDF or SVG by the end of the name.
+        Returns the figure; with `path` it is also written, as PNG, PDF or SVG by the end of the name. Needs matplotlib.
         """
-        return draw(self, path)
+        from .plot import plot
+
+        return plot(self, path)
 
     def _repr_html_(self) -> str:
         return as_html(Lines(summary(self)), Rows(rows(self), 2))
