@@ -83,19 +83,20 @@ def _einsum(func: Any, *args: Any) -> Any:
     return differentiable(lambda *ours: einsum(*_with(args, iter(ours))), *operands)
 
 
-def _linear(
-    func: Any, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
-) -> Any:  # fmt: skip
+def _linear(func: Any, *args: Any, **named: Any) -> Any:
     """A layer where nothing is differentiated, as one operator: torch would make three views and a product of it."""
-    if torch.is_grad_enabled() or forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() > 1:
+    if named or torch.is_grad_enabled() or forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() > 1:
         return NotImplemented
-    for each in (input, weight) if bias is None else (input, weight, bias):
+    operands = args[:2] if len(args) == 3 and args[2] is None else args
+    for each in operands:
         if type(each) not in PLAIN_TYPES or each.layout is not torch.strided or each.is_nested or not each.is_cpu:
             return NotImplemented
-    if input.ndim < 2 or weight.ndim != 2 or torch._C._functorch.peek_interpreter_stack() is not None:
+    if len(operands) not in (2, 3) or args[0].ndim < 2 or args[1].ndim != 2:
+        return NotImplemented
+    if torch._C._functorch.peek_interpreter_stack() is not None:
         return NotImplemented
     with torch._C._AutoDispatchBelowAutograd():
-        return func(input, weight, bias)
+        return func(*args)
 
 
 def _with(values: Any, ours: Any) -> list[Any]:
