@@ -126,14 +126,9 @@ def test_results_that_are_kept_must_not_be_written_to(name: str) -> None:
 
 
 KEEP_INPUTS: dict[str, Callable[[mt.Tensor], mt.Tensor]] = {
-    "add": lambda x: x + 1,
-    "mul": lambda x: x * 3,
-    "sin": lambda x: x.sin(),
-    "cos": lambda x: x.cos(),
-    "log": lambda x: x.log(),
-    "pow": lambda x: x.pow(2),
-    "div": lambda x: x / 3,
-}
+    "add": lambda x: x + 1, "mul": lambda x: x * 3, "sin": lambda x: x.sin(), "cos": lambda x: x.cos(),
+    "log": lambda x: x.log(), "pow": lambda x: x.pow(2), "div": lambda x: x / 3,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", KEEP_INPUTS)

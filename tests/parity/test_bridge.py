@@ -500,6 +500,21 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("evaluating", [torch.no_grad, torch.inference_mode])
+def test_gradients_after_an_evaluation_take_no_form_of_it(packed: list[int], evaluating: Any, monkeypatch: Any) -> None:
+    """A square weight and its transpose have one shape."""
+    monkeypatch.setattr(precision_policy, "by_role", False)
+    layer, x = torch.nn.Linear(48, 48), torch.randn(32, 48, requires_grad=True)
+    wanted = torch.autograd.grad(layer(x).square().sum(), x)[0]
+    with emulate(fp32_precision="tf32"):
+        for _ in range(3):  # the first call of a kind prepares the others
+            with evaluating():
+                layer(x)
+            found = torch.autograd.grad(layer(x).square().sum(), x)[0]
+    assert packed
+    torch.testing.assert_close(found, wanted, rtol=0.05, atol=0.05)
+
+
 @pytest.mark.parametrize("write", _WRITES)
 @pytest.mark.parametrize("bias", [True, False])
 def test_weights_are_packed_once_and_again_when_something_writes_to_them(

@@ -222,19 +222,13 @@ VIEWS: dict[str, Callable[[Tensor], Any]] = {
 }
 
 COPIES: dict[str, Callable[[Tensor], Any]] = {
-    "clone": lambda x: x.clone(),
-    "list": lambda x: x[[0, 1]],
-    "mask": lambda x: x[x > 0],
-    "reshape of a transpose": lambda x: x.mT.reshape(-1),
-    "flip": lambda x: x.flip(0),
-    "repeat": lambda x: x.repeat(1, 1),
-    "repeat_interleave": lambda x: x.repeat_interleave(1, 0),
-    "diag": lambda x: x.diag(),
-    "rot90": lambda x: mt.rot90(x, 0),
-    "contiguous of a transpose": lambda x: x.mT.contiguous(),
-    "to another dtype": lambda x: x.double(),
+    "clone": lambda x: x.clone(), "list": lambda x: x[[0, 1]], "mask": lambda x: x[x > 0],
+    "reshape of a transpose": lambda x: x.mT.reshape(-1), "flip": lambda x: x.flip(0),
+    "repeat": lambda x: x.repeat(1, 1), "repeat_interleave": lambda x: x.repeat_interleave(1, 0),
+    "diag": lambda x: x.diag(), "rot90": lambda x: mt.rot90(x, 0),
+    "contiguous of a transpose": lambda x: x.mT.contiguous(), "to another dtype": lambda x: x.double(),
     "gather": lambda x: x.gather(0, mt.tensor([[0]])),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", VIEWS)

@@ -57,8 +57,8 @@ def forget_written(args: tuple, kwargs: dict) -> None:
                 _memories.pop(each.untyped_storage()._cdata, None)
 
 
-def _forms_of(matrix: torch.Tensor) -> Forms | None:
-    """The forms of a parameter, or of a view of one; None where its version is unknown."""
+def _forms_of(matrix: torch.Tensor, is_transposed: bool = False) -> Forms | None:
+    """The forms of a parameter, or of a view of one, or of its transpose; None where its version is unknown."""
     if not isinstance(matrix._base if matrix._base is not None else matrix, torch.nn.Parameter):
         return None
     storage = matrix.untyped_storage()
@@ -69,7 +69,7 @@ def _forms_of(matrix: torch.Tensor) -> Forms | None:
         for identity in [identity for identity, each in list(_memories.items()) if each.storage.expired()]:
             _memories.pop(identity, None)
         memory = _memories[storage._cdata] = _Memory(storage)
-    key = matrix.storage_offset(), matrix.shape, matrix.stride(), matrix.dtype
+    key = matrix.storage_offset(), matrix.shape, matrix.stride(), matrix.dtype, is_transposed
     forms = memory.forms.get(key)
     if forms is None or forms.version != matrix._version:
         forms = memory.forms[key] = Forms(unowned_array(matrix), matrix._version)
@@ -115,11 +115,12 @@ def _factors(func: Any, args: tuple) -> tuple[Any, Any, Any]:
 
 def _product(func: Any, call: Call, args: tuple) -> np.ndarray | None:
     """The product, or the product and the sum, whose right operand is a parameter."""
-    forms = None if torch.is_grad_enabled() else _forms_of(args[1] if func is _LINEAR else args[-1])
+    is_linear = func is _LINEAR
+    forms = None if torch.is_grad_enabled() else _forms_of(args[1] if is_linear else args[-1], is_linear)
     if forms is None:
         return None
     a, _, addend = _factors(func, args)
-    weight = forms.array if func is _LINEAR else forms.array.T
+    weight = forms.array if is_linear else forms.array.T
     return from_packed(to_array(a), weight, None if addend is None else to_array(addend), call, forms)
 
 
