@@ -208,3 +208,10 @@ def triplet_margin_with_distance_loss(
     if swap:
         far = far.minimum(measure(positive, negative))
     return reduce_loss((near - far + margin).clamp(min=0), reduction)
+
+
+@functional(positional="averaging")
+@composite(method=False, takes="f", widen=("input",), autocast="float32")
+def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """log(1 + exp(-target * input)) for targets of 1 and -1."""
+    return reduce_loss(-logsigmoid(target * input), reduction)

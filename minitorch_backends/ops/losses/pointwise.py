@@ -11,13 +11,10 @@ from ...dispatch.op import Array, composite, op
 from ...kernels.runtime.context import warn_caller
 from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
-from ..elementwise.activations import hardtanh, logsigmoid
+from ..elementwise.activations import hardtanh
 from ..functional import functional
 
-__all__ = [
-    "gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss",
-    "soft_margin_loss",
-]  # fmt: skip
+__all__ = ["gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss"]
 
 
 # How losses are reduced: to one number or not at all
@@ -155,13 +152,6 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     if reduction == "batchmean":
         return loss.sum() / loss.shape[0] if loss.ndim else loss
     return reduce_loss(loss, reduction)
-
-
-@functional(positional="averaging")
-@composite(method=False, takes="f", widen=("input",), autocast="float32")
-def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-target * input)) for targets of 1 and -1."""
-    return reduce_loss(-logsigmoid(target * input), reduction)
 
 
 @functional(positional="averaging")

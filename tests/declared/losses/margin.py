@@ -10,7 +10,7 @@ import numpy as np
 from ..distances import batches_of_vectors, cosine_reference, pairwise_reference
 from ..samples import Sample, between, sample
 from ..table import declare
-from .pointwise import reduced_array
+from .pointwise import loss_samples, reduced_array
 
 
 def _margin_reference(
@@ -149,3 +149,10 @@ def _triplet_samples() -> Iterator[Sample]:
 
 declare("triplet_margin_loss", _triplet_reference, _triplet_samples)
 declare("triplet_margin_with_distance_loss", _triplet_reference, _triplet_samples)
+
+
+declare(
+    "soft_margin_loss",
+    lambda input, target, reduction="mean": reduced_array(np.log1p(np.exp(-target * input)), reduction),
+    loss_samples(-3, 3, -1, 1.2),
+)

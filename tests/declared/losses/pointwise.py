@@ -82,13 +82,6 @@ def _kl_div_reference(input: Any, target: Any, reduction: str = "mean", log_targ
 declare("kl_div", _kl_div_reference, loss_samples(-3, -0.1, 0.1, 0.9, {"log_target": True}, {"reduction": "batchmean"}))
 
 
-declare(
-    "soft_margin_loss",
-    lambda input, target, reduction="mean": reduced_array(np.log1p(np.exp(-target * input)), reduction),
-    loss_samples(-3, 3, -1, 1.2),
-)
-
-
 def _poisson_reference(
     input: Any, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
 ) -> Any:
