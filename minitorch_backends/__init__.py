@@ -12,7 +12,7 @@ use (`namespaces`).
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 
-from .kernels.runtime.blas_environment import stop_spinning
+from .kernels.runtime.idle_threads import stop_spinning
 
 stop_spinning()
 

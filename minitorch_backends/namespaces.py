@@ -89,7 +89,7 @@ class _Namespace:
     def get(self, name: str) -> Any:
         """`__getattr__` of the module."""
         if name == "__all__":
-            return [each for each in self.dir() if each[0].isalpha()]  # pytest adds names of its own
+            return [each for each in self.dir() if not each.startswith("_")]
         if name in self.names:
             module, attribute = self.names[name]
             found = functions if self.path == "nn.functional" else importlib.import_module(module)
@@ -105,7 +105,8 @@ class _Namespace:
 
     def dir(self) -> list[str]:
         """`__dir__` of the module."""
-        return sorted({*vars(self.module), *self.names} - {"TYPE_CHECKING", "serve", "__getattr__", "__dir__"})
+        found = {*vars(self.module), *self.names} - {"TYPE_CHECKING", "serve", "__getattr__", "__dir__"}
+        return sorted(filter(str.isidentifier, found))  # pytest adds others to modules that it rewrites
 
 
 class _Unloaded:

@@ -8,7 +8,7 @@ from .namespaces import serve
 
 if TYPE_CHECKING:
     from .ops.elementwise.activations import sigmoid as expit
-    from .ops.elementwise.exponential import exp2, expm1, log1p, xlogy
+    from .ops.elementwise.exponential import exp2, expm1, log1p
     from .ops.elementwise.rounding import round  # noqa: A004
     from .ops.elementwise.special import (
         airy_ai,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         sinc,
         spherical_bessel_j0,
         xlog1py,
+        xlogy,
         zeta,
     )
     from .ops.elementwise.special import digamma as psi

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..kernels.runtime.blas_environment import SETTINGS
 from ..kernels.runtime.blas_library import blas_library
+from ..kernels.runtime.idle_threads import SETTINGS
 
 _OWN_FUNCTIONS = "overridden for kernels; applies to your own Numba functions"
 _RULES = (

@@ -335,7 +335,7 @@ def test_idle_threads_of_other_libraries_are_told_to_sleep():
         "import importlib.util as u, os, sys; s = u.spec_from_file_location('e', sys.argv[1]);"
         "e = u.module_from_spec(s); s.loader.exec_module(e); assert 'numpy' not in sys.modules;"
     )
-    path = os.path.join(os.path.dirname(cpu.__file__), "blas_environment.py")
+    path = os.path.join(os.path.dirname(cpu.__file__), "idle_threads.py")
 
     def run_script(script, **environment):
         settings = "OPENBLAS_THREAD_TIMEOUT", "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"

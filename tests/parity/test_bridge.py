@@ -500,6 +500,18 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("by_role", [False, True])
+@pytest.mark.parametrize("shape", [(), (5,), (1, 5), (3, 5), (2, 3, 5)], ids=str)
+def test_a_layer_without_gradients_takes_every_bias_again(shape: tuple, by_role: bool, monkeypatch: Any) -> None:
+    monkeypatch.setattr(precision_policy, "by_role", by_role)  # as after a format in this process
+    x, weight, bias = torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(shape)
+    with torch.no_grad(), emulate() as mode:
+        found = [torch.nn.functional.linear(x, weight, bias) for _ in range(3)]
+    for each in found:
+        torch.testing.assert_close(each, torch.nn.functional.linear(x, weight, bias))
+    assert mode.ran["torch.linear"] == 3
+
+
 @pytest.mark.parametrize("evaluating", [torch.no_grad, torch.inference_mode])
 def test_gradients_after_an_evaluation_take_no_form_of_it(packed: list[int], evaluating: Any, monkeypatch: Any) -> None:
     """A square weight and its transpose have one shape."""

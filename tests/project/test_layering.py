@@ -211,7 +211,7 @@ OPTIONAL = {
     "ops": {"matplotlib"},  # pictures of einsum plans
     "interop": {"autoray", "einops", "google", "onnx", "safetensors", "tensorly", "threadpoolctl", "torch"},
 }
-"""What parts import by extras of pyproject.toml."""
+"""The packages of the extras that each part of the package may import."""
 
 
 def test_third_parties_are_declared():

@@ -20,18 +20,12 @@ SHAPE = (2, 3)
 LEAVES, PLAIN = 2, 1
 
 UNARY: dict[str, Callable[[Any], Any]] = {
-    "sin": lambda x: x.sin(),
-    "tanh": lambda x: x.tanh(),
-    "triple": lambda x: x * 3.0,
-    "neg": lambda x: -x,
-    "clone": lambda x: x.clone(),
-    "sum": lambda x: x.sum(),
-}
+    "sin": lambda x: x.sin(), "tanh": lambda x: x.tanh(), "triple": lambda x: x * 3.0, "neg": lambda x: -x,
+    "clone": lambda x: x.clone(), "sum": lambda x: x.sum(),
+}  # fmt: skip
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda x, y: x + y,
-    "mul": lambda x, y: x * y,
-    "sub": lambda x, y: x - y,
-}
+    "add": lambda x, y: x + y, "mul": lambda x, y: x * y, "sub": lambda x, y: x - y,
+}  # fmt: skip
 VIEWS: dict[str, Callable[[Any, int], Any]] = {
     "row": lambda x, n: x[n % x.shape[0]],
     "rest": lambda x, n: x[n % (x.shape[0] + 1) :],

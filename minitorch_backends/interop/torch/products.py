@@ -28,8 +28,8 @@ runs("addmm", narrow=True, again=addmm.op.forward)(addmm)
 
 
 def _layer(input: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    """`linear` of arrays."""
-    if input.ndim > 1 and weight.ndim == 2:
+    """`linear` of arrays, as one op where that is one."""
+    if input.ndim > 1 and weight.ndim == 2 and (bias is None or bias.ndim < 2):
         return affine.op.forward(input, weight, bias)
     return F.linear(adopt(input), adopt(weight), None if bias is None else adopt(bias))._array
 

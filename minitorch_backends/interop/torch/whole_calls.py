@@ -113,7 +113,7 @@ def _by_role(ours: Callable[..., Any], positional: bool) -> Callable[..., Any]:
 
     def take(func: Any, *args: Any, **named: Any) -> Any:
         if not act_on(LAYER_ROLES):
-            return NotImplemented
+            return WHOLE_CALLS[func](func, *args, **named) if func in WHOLE_CALLS else NotImplemented
         operands = list(tensors_in((*args, *named.values())))
         if why_not(operands) is not None or not (positional or any(map(is_parameter, operands))):
             return NotImplemented

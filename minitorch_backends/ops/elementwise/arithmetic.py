@@ -1,4 +1,4 @@
-"""Sums, products, quotients and remainders, element by element."""
+"""Sums, products, quotients, remainders and divisors, element by element."""
 
 from __future__ import annotations
 
@@ -225,6 +225,35 @@ def fmod(input: Array, other: Array) -> Array:
     return np.fmod(input, other)
 
 
+reciprocal = unary_ufunc(np.reciprocal, "`1 / input`.", gradient=lambda g, out: -g * conjugate(out * out))
+
+
+@op(promote=True, only_tensors=("input", "other"), takes="i", traits="inplace")
+def gcd(input: Array, other: Array) -> Array:
+    """The greatest common divisor."""
+    return np.gcd(input, other)
+
+
+@op(promote=True, only_tensors=("input", "other"), takes="i", traits="inplace")
+def lcm(input: Array, other: Array) -> Array:
+    """The least common multiple."""
+    return np.lcm(input, other)
+
+
+@op(
+    input=lambda g, input, out: g * (out.sign() * input.sign()),
+    other=lambda g: zero(g),
+    promote="float",
+    only_tensors=("input",),
+    takes="f",
+    ufunc=np.copysign,
+    traits="inplace",
+)
+def copysign(input: Array, other: Array) -> Array:
+    """The magnitude of `input` with the sign of `other`, that of a zero too."""
+    return np.copysign(input, other)
+
+
 # Combinations
 
 
@@ -285,32 +314,3 @@ multiply, subtract, negative = mul, sub, neg
 synonyms(div=div, divide=div, true_divide=div, multiply=mul, subtract=sub, negative=neg, __pos__=positive)
 # A number on the left: the tensor comes first here too, since the fast path begins with one.
 Tensor.__radd__, Tensor.__rmul__, Tensor.__rsub__ = add, mul, rsub  # type: ignore[method-assign]
-
-
-reciprocal = unary_ufunc(np.reciprocal, "`1 / input`.", gradient=lambda g, out: -g * conjugate(out * out))
-
-
-@op(promote=True, only_tensors=("input", "other"), takes="i", traits="inplace")
-def gcd(input: Array, other: Array) -> Array:
-    """The greatest common divisor."""
-    return np.gcd(input, other)
-
-
-@op(promote=True, only_tensors=("input", "other"), takes="i", traits="inplace")
-def lcm(input: Array, other: Array) -> Array:
-    """The least common multiple."""
-    return np.lcm(input, other)
-
-
-@op(
-    input=lambda g, input, out: g * (out.sign() * input.sign()),
-    other=lambda g: zero(g),
-    promote="float",
-    only_tensors=("input",),
-    takes="f",
-    ufunc=np.copysign,
-    traits="inplace",
-)
-def copysign(input: Array, other: Array) -> Array:
-    """The magnitude of `input` with the sign of `other`, that of a zero too."""
-    return np.copysign(input, other)

@@ -1,4 +1,4 @@
-"""Exponentials, logarithms and related statistical functions, element by element."""
+"""Exponentials, logarithms, and numbers as mantissas and powers of two, element by element."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from ..gradients import conjugate
 from ..limits import finfo
 from .unary import unary_ufunc
 
-__all__ = [
-    "exp", "exp2", "expm1", "frexp", "ldexp", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "xlogy",
-]  # fmt: skip
+__all__ = ["exp", "exp2", "expm1", "frexp", "ldexp", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2"]
 
 _LOG_2, _LOG_10 = math.log(2), math.log(10)
 
@@ -80,27 +78,8 @@ def logaddexp2(input: Array, other: Array) -> Array:
     return elementwise.each(np.logaddexp2, input, other)
 
 
-def _log_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
-    """g * log(other), and 0 where 0 * log(0) or 0 * log(-1) were 0."""
-    other = other.to(promote_types(other.dtype, g.dtype))
-    return g * other.where(((input == 0) & (other <= 0)).logical_not(), 1).log()
-
-
-@op(
-    input=_log_where_counted,
-    other=lambda g, input, other: g * input / other,
-    promote="float",
-    takes="f",
-    traits="inplace",
-)
-def xlogy(input: Array, other: Array) -> Array:
-    """input * log(other), and 0 where `input` is 0, unless `other` is NaN."""
-    product = np.asarray(input * elementwise.each(np.log, other))
-    return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
-
-
 class MantissaExponent(NamedTuple):
-    """What `frexp` returns."""
+    """The result of `frexp`."""
 
     mantissa: Any
     exponent: Any

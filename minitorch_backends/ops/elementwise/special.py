@@ -22,6 +22,7 @@ from .unary import unary_ufunc
 
 __all__ = [
     "digamma", "erf", "erfc", "erfinv", "i0", "igamma", "igammac", "lgamma", "logit", "mvlgamma", "polygamma", "sinc",
+    "xlogy",
 ]  # fmt: skip
 
 
@@ -485,14 +486,31 @@ legendre_polynomial_p = _declare_polynomial(
 )
 
 
-def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
-    """g * log1p(other), and 0 where 0 * log1p(-1) was 0."""
+def _log_where_counted(g: Tensor, input: Tensor, other: Tensor, log: Callable[[Tensor], Tensor], pole: int) -> Tensor:
+    """g * log(other), and 0 where 0 * log was 0 at the pole of the logarithm or below it."""
     other = other.to(promote_types(other.dtype, g.dtype))
-    return g * other.where(((input == 0) & (other <= -1)).logical_not(), 0).log1p()
+    return g * log(other.where(((input == 0) & (other <= pole)).logical_not(), pole + 1))
+
+
+def _times_log(input: np.ndarray, other: np.ndarray, log: np.ufunc) -> np.ndarray:
+    product = np.asarray(input * elementwise.each(log, other))
+    return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
 
 
 @op(
-    input=_log1p_where_counted,
+    input=lambda g, input, other: _log_where_counted(g, input, other, Tensor.log, 0),
+    other=lambda g, input, other: g * input / other,
+    promote="float",
+    takes="f",
+    traits="inplace",
+)
+def xlogy(input: Array, other: Array) -> Array:
+    """input * log(other), and 0 where `input` is 0, unless `other` is NaN."""
+    return _times_log(input, other, np.log)
+
+
+@op(
+    input=lambda g, input, other: _log_where_counted(g, input, other, Tensor.log1p, -1),
     other=lambda g, input, other: g * input / (other + 1),
     promote="float",
     takes="f",
@@ -500,8 +518,7 @@ def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
 )
 def xlog1py(input: Array, other: Array) -> Array:
     """input * log1p(other), and 0 where `input` is 0, unless `other` is NaN."""
-    product = np.asarray(input * elementwise.each(np.log1p, other))
-    return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
+    return _times_log(input, other, np.log1p)
 
 
 @op(input=lambda g, input: g * (-1 - input.log()), promote="float", takes="f", traits="function")

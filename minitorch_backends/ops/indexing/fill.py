@@ -1,4 +1,4 @@
-"""Writing whole tensors in place, and by mask: copy_, fill_, zero_, masked_fill."""
+"""Writing tensors in place: whole, by mask, on a diagonal, and by a Python function of each element."""
 
 from __future__ import annotations
 

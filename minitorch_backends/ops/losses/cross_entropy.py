@@ -1,4 +1,4 @@
-"""The losses of classification: negative log likelihood and cross entropy."""
+"""The losses of classification: negative log likelihood, cross entropy, and that of two classes."""
 
 from __future__ import annotations
 

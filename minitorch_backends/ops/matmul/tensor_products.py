@@ -1,4 +1,4 @@
-"""Products over other dimensions than the last two, and products of chains of matrices."""
+"""Products over other dimensions than the last two, outer ones, and products of chains of matrices."""
 
 from __future__ import annotations
 

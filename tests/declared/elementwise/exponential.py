@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from minitorch_backends.ops.elementwise.exponential import _LOG_2, _LOG_10
 from tests.declared.samples import between
 
-from ..samples import Sample, pairs, sample, unary_samples
+from ..samples import pairs, sample, unary_samples
 from ..table import declare
 
 declare("exp", np.exp)
@@ -21,14 +19,6 @@ declare("log10", lambda input: np.log(input) / _LOG_10, unary_samples(0.3, 4))
 declare("log1p", np.log1p, unary_samples(-0.7, 3))
 declare("logaddexp", lambda input, other: np.log(np.exp(input) + np.exp(other)), pairs(-3, 3, numbers=False))
 declare("logaddexp2", lambda input, other: np.log2(2.0**input + 2.0**other), pairs(-3, 3, numbers=False))
-
-
-def _xlogy_samples() -> Iterator[Sample]:
-    yield from pairs(-2, 2.3, 0.3, 3)()
-    yield sample(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1.5, 0.5]))
-
-
-declare("xlogy", lambda input, other: np.where(input == 0, 0.0, input * np.log(other)), _xlogy_samples)
 
 
 declare("frexp", np.frexp, unary_samples(-2.3, 1.9))

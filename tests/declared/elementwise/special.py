@@ -252,3 +252,11 @@ def _entropy_reference(input: np.ndarray) -> np.ndarray:
 
 
 declare("entr", _entropy_reference, unary_samples(0.2, 3))
+
+
+def _xlogy_samples() -> Iterator[Sample]:
+    yield from pairs(-2, 2.3, 0.3, 3)()
+    yield sample(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1.5, 0.5]))
+
+
+declare("xlogy", lambda input, other: np.where(input == 0, 0.0, input * np.log(other)), _xlogy_samples)
